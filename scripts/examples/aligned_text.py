@@ -1,4 +1,4 @@
-"""Put together a folder of text with hand-aligned sentences, as --data takes it."""
+"""Put together a folder of text with hand-aligned sentences, as --text takes it."""
 
 from __future__ import annotations
 

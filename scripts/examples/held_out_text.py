@@ -1,4 +1,4 @@
-"""Put together training text and held-out sentences of several texts, as --data takes them.
+"""Put together training text and held-out sentences of several texts, as --text takes them.
 
 From each text, --held-out sentences become validation data, and as many a test set.  Of single
 sentences, these are the ones whose translation hashes lowest; of running text, the last ones, since

@@ -77,5 +77,5 @@ finish
 printf '\n'
 
 exec "$VENV/bin/fairseq-hybrid" reproduce "${table[@]}" "$@" \
-    --data "$folder/text" --source-lang "${languages[0]}" --target-lang "${languages[1]}" \
+    --text "$folder/text" --source-lang "${languages[0]}" --target-lang "${languages[1]}" \
     --output "$folder/reproduction"

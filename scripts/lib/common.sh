@@ -67,8 +67,12 @@ choose_python() {
             return
         fi
     done
+    if [[ -z ${PYTHON:-} ]] && command -v uv >/dev/null; then
+        echo "   no Python 3.11 or 3.12 with venv; uv installs 3.11" >&2
+        uv python install 3.11 >&2 && PYTHON=$(uv python find --system 3.11) && return
+    fi
     die "This needs Python 3.11 or 3.12 with venv, and found none as: ${candidates[*]}" \
-        "Name one: PYTHON=/path/to/python3.11 $0   (Debian and Ubuntu have venv in python3-venv)"
+        "Name one (PYTHON=/path/to/python3.11 $0), or install uv, which gets one: https://docs.astral.sh/uv"
 }
 
 # make_environment: create a virtual environment in $VENV with this checkout installed. It is not
@@ -107,12 +111,13 @@ PYTHON
     rm -rf "$VENV"
     mkdir "$VENV"
     echo unfinished >"$stamp" # tells our unfinished environment from a foreign one
-    echo "   $("$PYTHON" --version) in $VENV; this takes a minute or more (see $LOGS/install.log)"
+    echo "   $("$PYTHON" --version) in $VENV; about a minute, and the download (see $LOGS/install.log)"
     logged venv "$PYTHON" -m venv "$VENV"
     (
         cd "$ROOT" || exit
+        # Compiling what was installed would take longer than installing it.
         logged install "$VENV/bin/python" -m pip install --disable-pip-version-check \
-            --no-input --retries 2 --timeout 20 -c constraints.txt -e ".[$EXTRAS]"
+            --no-input --no-compile --retries 2 --timeout 20 -c constraints.txt -e ".[$EXTRAS]"
     )
     echo "$wanted" >"$stamp.new"
     mv "$stamp.new" "$stamp"

@@ -1,54 +1,27 @@
 #!/usr/bin/env bash
-# Cui et al. 2019, Mixed Multi-Head Self-Attention for Neural Machine Translation
+#SBATCH --gpus-per-node=2 --cpus-per-task=8 --time=48:00:00 --requeue --open-mode=append
+# Run again, it goes on. Exact resuming, seeds, tables: fairseq-hybrid reproduce evidence/tiny transformer_mma
 # Evidence: beside a published result, Transformer-Tiny's recipe on Multi30k, English to German: Transformer MMA.
-#   Reported: with positions (paper: Wu et al. 2021) 41.02 (given_bleu.flickr2016) of Transformer-Tiny.
-# Made by: fairseq-hybrid show evidence/tiny/transformer_mma --column positions --script.
+#   Reported: with positions (paper: Wu et al. 2021) 41.02 of Transformer-Tiny
+# Made by: fairseq-hybrid show evidence/tiny/transformer_mma --column positions --script
 set -euo pipefail
-GPUS=${GPUS:-1} SEED=${SEED:-1} FP16=${FP16:-1} CPU=${CPU:-0} # CPU=1: without a GPU; flags go to fairseq-train
-DATA=${DATA:-data} DOWNLOADS=${DOWNLOADS:-$DATA/downloads} CORPUS=${CORPUS:-$DATA/multi30k.en-de}
-SAVE=${SAVE:-models/evidence.tiny.transformer_mma.positions.seed$SEED} # run again, it goes on there
-TOKENS=8192 AT_ONCE=4096 # of an update; at most at once on a GPU
-
-stop() { printf '%s\n' "$*" >&2 && exit 1; }
-trap 'kill $(jobs -p) 2>/dev/null || :; wait; stop "Stopped; run again, it goes on."' INT TERM
-command -v fairseq-hybrid >/dev/null || stop "activate the environment that has fairseq_hybrid_attn (docs/install.md)"
-[[ "$GPUS $FP16 $CPU" =~ ^[1-9][0-9]{0,3}(\ [01]){2}$ ]] || stop "GPUS=$GPUS: use a number; FP16=$FP16 CPU=$CPU: 0 or 1"
-((GPUS == 1 || CPU == 0)) || stop "GPUS=$GPUS CPU=1: on the CPU it is one process; leave GPUS out"
-((CPU)) || python -c "import torch; exit(torch.cuda.device_count() < $GPUS)" || stop "GPUS=$GPUS: too many; use CPU=1"
+SEED=${SEED:-1} DATA=${DATA:-data} DEVICE=${DEVICE:---fp16} # DEVICE=--cpu: without a GPU
+CORPUS=$DATA/multi30k.en-de SAVE=checkpoints/evidence.tiny.transformer_mma.positions.seed$SEED
+GPUS=${GPUS:-${SLURM_GPUS_ON_NODE:-1}}; ((2 % GPUS == 0)) || { echo "GPUS=$GPUS: use a divisor of 2" >&2; exit 1; }
 PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[0])')
-FREQ=$(((TOKENS + GPUS * AT_ONCE - 1) / (GPUS * AT_ONCE))) # an update has GPUS x FREQ x MAX_TOKENS
-MAX_TOKENS=$((TOKENS / (GPUS * FREQ)))
-launch=() device=() half=--fp16 newest=""
-((GPUS == 1)) || launch=(torchrun --standalone --nproc-per-node "$GPUS" --no-python)
-((CPU == 0)) || export CUDA_VISIBLE_DEVICES="" half=--cpu-bf16
-((FP16 == 0)) || device=("$half")
-mkdir -p "$SAVE/checkpoints"
-exec 9>"$SAVE/lock"; flock --nonblock 9 || stop "$SAVE: a script is at work there"
-[[ -e $CORPUS/manifest.json ]] || fairseq-hybrid prepare multi30k.en-de --output "$CORPUS" --downloads "$DOWNLOADS"
-set -- "${launch[@]}" fairseq-train "$CORPUS/bin" --user-dir "$PLUGIN" --task translation_resumable --source-lang en \
-    --target-lang de --optimizer adam --adam-betas '(0.9, 0.98)' --lr-scheduler inverse_sqrt --warmup-updates 2000 \
-    --lr 5e-3 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 --encoder-layers 4 \
-    --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --encoder-attention-heads 4 --decoder-layers 4 \
-    --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-attention-heads 4 --share-all-embeddings \
-    --dropout 0.3 --warmup-init-lr 1e-7 --clip-norm 25.0 --max-update 8000 --patience 10 --arch transformer_mma \
-    --head-patterns global,local,forward,backward --max-tokens "$MAX_TOKENS" --update-freq "$FREQ" --seed "$SEED" \
-    --save-interval 1 --keep-last-epochs 10 --save-dir "$SAVE/checkpoints" --distributed-world-size "$GPUS" \
-    --load-checkpoint-on-all-dp-ranks "${device[@]}" "$@"
-[[ -e $SAVE/trained || -n $(ls "$SAVE/checkpoints") ]] || echo "$*" >"$SAVE/begun"
-[[ $(<"$SAVE/begun") == "$*" ]] || stop "SAVE=$SAVE was begun otherwise; use another SAVE, or remove it"
-if [[ ! -e $SAVE/trained ]]; then
-    for file in "$SAVE"/checkpoints/checkpoint*.pt; do # copy the newest again, if a kill cut off a copy of it
-        python -m zipfile -l "$file" >/dev/null 2>&1 || [[ ! -e $file ]] || cp "$newest" "$file"
-        [[ $file -ot $newest ]] || newest=$file
-    done
-    "$@" & wait "$!"
-    touch "$SAVE/trained"
-fi
+[[ -e $CORPUS/manifest.json ]] || fairseq-hybrid prepare multi30k.en-de --output "$CORPUS" --downloads "$DATA"
+[[ -e $SAVE/model.pt ]] || fairseq-train "$CORPUS/bin" --user-dir "$PLUGIN" --task translation_resumable \
+    --optimizer adam --adam-betas '(0.9, 0.98)' --lr-scheduler inverse_sqrt --warmup-updates 2000 --lr 5e-3 \
+    --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 --encoder-layers 4 --encoder-embed-dim 128 \
+    --encoder-ffn-embed-dim 256 --encoder-attention-heads 4 --decoder-layers 4 --decoder-embed-dim 128 \
+    --decoder-ffn-embed-dim 256 --decoder-attention-heads 4 --share-all-embeddings --dropout 0.3 --warmup-init-lr 1e-7 \
+    --clip-norm 25.0 --max-update 8000 --patience 10 --arch transformer_mma \
+    --head-patterns global,local,forward,backward --max-tokens 4096 --update-freq "$((2 / GPUS))" --seed "$SEED" \
+    --save-interval 1 --keep-last-epochs 10 --save-dir "$SAVE/checkpoints" --distributed-world-size "$GPUS" "$DEVICE" \
+    "$@"
 [[ -e $SAVE/model.pt ]] || fairseq-hybrid average --output "$SAVE/model.pt" --last-epochs 10 "$SAVE/checkpoints"
-[[ -e $SAVE/translation ]] || fairseq-generate "$CORPUS/bin" --user-dir "$PLUGIN" --source-lang en --target-lang de \
-    --path "$SAVE/model.pt" --gen-subset test --beam 5 --lenpen 1 --max-tokens "$((CPU ? 4000 : 12000))" \
-    --required-batch-size-multiple 1 --results-path "$SAVE/translation.part"
-[[ -e $SAVE/translation ]] || mv "$SAVE/translation.part" "$SAVE/translation"
-fairseq-hybrid score --generated "$SAVE/translation/generate-test.txt" --reference "$CORPUS/raw/test.de" \
-    --target-lang de --subwords subword-nmt --tokenizer given --scores bleu,given_bleu,chrf,ter \
-    --test-sets "$CORPUS/raw/tests.json" --lowercase --json "$SAVE/score.json" --hypotheses-out "$SAVE/hypotheses.txt"
+[[ -e $SAVE/gen ]] || { fairseq-generate "$CORPUS/bin" --user-dir "$PLUGIN" --path "$SAVE/model.pt" --beam 5 \
+    --lenpen 1 --max-tokens 12000 --required-batch-size-multiple 1 >"$SAVE/tmp"; mv "$SAVE/tmp" "$SAVE/gen"; }
+fairseq-hybrid score --generated "$SAVE/gen" --reference "$CORPUS/raw/test.de" --target-lang de --subwords subword-nmt \
+    --tokenizer given --scores bleu,given_bleu --test-sets "$CORPUS/raw/tests.json" --lowercase \
+    --hypotheses-out "$SAVE/test.txt"

@@ -99,6 +99,6 @@ def skip_preprocess(patch):
         for language in corpus.languages:
             text = (subwords / f"train.{language}").read_bytes()
             (output / f"dict.{language}.txt").write_bytes(text)
-        return {"dictionary": dict.fromkeys(corpus.languages, 0)}
+        return {"dictionary": dict.fromkeys(corpus.languages, 0), "longest": {}}
 
     patch.setattr(pipeline, "binarise", binarise)

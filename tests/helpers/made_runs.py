@@ -11,10 +11,11 @@ import random
 import shutil
 from pathlib import Path
 
+import numpy as np
 from sacrebleu.metrics import BLEU
 from workspaces import write_configs
 
-from fairseq_hybrid_attn.lab.alignment.error_rate import Counts
+from fairseq_hybrid_attn.lab.alignment.error_rate import rates
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.config.paper_tables import load_table
 from fairseq_hybrid_attn.lab.config.settings import load_profile
@@ -23,6 +24,7 @@ from fairseq_hybrid_attn.lab.runs.plan import Plan
 from fairseq_hybrid_attn.lab.runs.run_counts import write_counts
 from fairseq_hybrid_attn.lab.runs.status import identity
 from fairseq_hybrid_attn.lab.runs.workspace import OwnText, Run, Workspace
+from fairseq_hybrid_attn.lab.scores.counts import Score, SentenceCounts, scores_as_dict
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 
 WORDS = "the a dog cat house tree sees hears likes old new green".split()
@@ -46,6 +48,14 @@ REFERENCES = sentences(60, seed=0)
 SOURCES = sentences(60, seed=1, low=1, high=12)
 
 
+def manifest(**facts: object) -> Manifest:
+    """What is said of a corpus that was prepared."""
+    counts = {"train": 2, "valid": 2, "test": 60}
+    kinds = {"str": "", "bool": True, "dict | None": None, "str | None": None}
+    empty = {field.name: kinds.get(field.type, {}) for field in dataclasses.fields(Manifest)}
+    return Manifest(**{**empty, "source": "de", "target": "en", "counts": counts, **facts})
+
+
 class MadeWorkspace:
     """Configurations, text and runs in a folder."""
 
@@ -59,7 +69,7 @@ class MadeWorkspace:
             for part, sides in parts.items():
                 for language, lines in zip(("de", "en"), sides, strict=True):
                     write_lines(folder / f"text/{part}.{language}", lines)
-        own = OwnText(folder / "text", "de", "en")
+        own = OwnText((folder / "text",), "de", "en")
         self.workspace = Workspace(
             folder / "out", self.configs, load_profile("full", self.configs), own
         )
@@ -81,25 +91,27 @@ class MadeWorkspace:
         self, run: Run, translations: list[str], scores=(), parts=None, metrics=("bleu",), **facts
     ) -> None:
         """Give a run a result and counts, and its corpus a manifest."""
-        digest = run.recipe.digest
-        manifest = {field.name: {} for field in dataclasses.fields(Manifest)}
+        digest = run.recipe.digest({})
         write_lines(run.prepared_corpus.reference(), REFERENCES)
         write_lines(run.prepared_corpus.source_words, SOURCES)
-        Manifest(**{**manifest, "digest": digest}).write(run.corpus_folder)
+        manifest(digest=digest).write(run.corpus_folder)
         write_lines(run.folder.hypotheses, translations)
-        counts = {
-            name: build_metric(name, "en").counts(translations, REFERENCES) for name in metrics
-        }
-        measured = {
-            name: {"value": found.value, "signature": found.signature}
-            for name, found in counts.items()
-        }
         parts = {"": [0, len(REFERENCES)]} if parts is None else parts
-        kept = {"scores": {**measured, **dict(scores)}, "sentences": len(REFERENCES)}
-        kept["counts"] = {name: found.as_dict() for name, found in counts.items()}
-        kept["parts"] = parts
+        measured = {}
+        for name in metrics:
+            metric = build_metric(name, "en")
+            counts = metric.counts(translations, REFERENCES)
+            for suffix, part in parts.items():
+                of_part = counts.of(range(*part), f"{counts.text}{suffix}")
+                measured[f"{name}{suffix}"] = metric.score_of(of_part)
+        kept = {"scores": scores_as_dict(measured), "sentences": len(REFERENCES), "parts": parts}
         run.folder.score.write_text(json.dumps(kept))
-        paper, table, row, column = run.cell.split("/")
+        plain = {
+            name: {"value": found.value, "signature": found.signature}
+            for name, found in measured.items()
+        }
+        paper, _, table = run.cell.table.partition("/")
+        row, column = run.cell.row, run.cell.column
         plugin = f"/there/{run.name}/fairseq_hybrid_attn"
         result = {
             **{"name": run.name, "paper": paper, "table": table, "row": row, "column": column},
@@ -108,7 +120,7 @@ class MadeWorkspace:
             **{"settings": run.settings.as_dict(), "updates": 60, "epoch": 1},
             "commands": {"train": ["fairseq-train", str(run.corpus_folder), "--user-dir", plugin]},
             **{"training_seconds": 90.0, "parameters": 1000, "sentences": 60},
-            "scores": kept["scores"],
+            "scores": {**plain, **dict(scores)},
             **{"devices": "CPU", "hardware": {"processor": "x", "gpus": []}, "versions": {"a": 1}},
             **{"code": {"commit": "c", "digest": "d", "modified": False}, "finished": "now"},
             **facts,
@@ -117,18 +129,18 @@ class MadeWorkspace:
         run.folder.result.write_text(json.dumps(result))
         run.folder.begun.write_text(json.dumps({"identity": result["identity"]}))
 
-    def align(self, run: Run, sentences: list[Counts]) -> None:
-        """Give a run a result with an alignment error rate."""
-        counts = [dataclasses.astuple(one) for one in sentences]
-        entry = {**sum(sentences, start=Counts()).as_dict(), "layer": 1, "head": 1}
-        entry |= {"by_sentence": counts, "selected_layer": 1, "sentences": len(counts)}
-        place = str(self.folder / "out/gold")
-        entry |= {"gold": place, "by_file": {place: {}}, "table": []}
-        entry |= {"end_symbol": "x", "step": "x"}
-        signature = "layer:1|head:1"
+    def align(self, run: Run, **counts: list[tuple]) -> None:
+        """Give a run a result with alignment error rates (``aer``, ``aer_head2``) of counts."""
+        found: dict[str, Score] = {}
+        for name, rows in counts.items():
+            of_rows = SentenceCounts("aer", np.array(rows), "gold")
+            found[name.replace("_", ".")] = rates(of_rows)["aer"]
         run.folder.path.mkdir(parents=True, exist_ok=True)
-        run.folder.alignment_score.write_text(json.dumps(entry))
-        self.finish(run, REFERENCES, {"aer": {"value": entry["aer"], "signature": signature}})
+        run.folder.alignment_score.write_text(json.dumps({"scores": scores_as_dict(found)}))
+        plain = {
+            name: {"value": one.value, "signature": one.signature} for name, one in found.items()
+        }
+        self.finish(run, REFERENCES, plain)
 
     def change(self, run: Run, **facts: object) -> None:
         """Change what a run's result says."""
@@ -138,7 +150,7 @@ class MadeWorkspace:
     def make_stale(self, run: Run) -> None:
         """Give a run's result the identity of other settings."""
         result = json.loads(run.folder.result.read_text())
-        result["identity"]["settings"] = "other"
+        result["identity"]["training"]["settings"] = "other"
         run.folder.result.write_text(json.dumps(result))
 
     def cells(self, table: str, *flags: str) -> dict[tuple[str, str], dict[str, str]]:
@@ -150,7 +162,7 @@ class MadeWorkspace:
         """What a command prints; unless ``--output`` is given, it is about this workspace."""
         words = [str(word) for word in arguments]
         if "--output" not in words:
-            words += ["--configs", "configs", "--data", "text", "--output", "out"]
+            words += ["--configs", "configs", "--text", "text", "--output", "out"]
         with contextlib.chdir(self.folder), contextlib.redirect_stdout(io.StringIO()) as printed:
             main(words)
         return printed.getvalue()

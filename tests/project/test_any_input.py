@@ -143,12 +143,11 @@ class Surroundings:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> MadeWorkspace:
-    """Two finished runs, one of them stale, and a published table."""
+    """Two finished runs, one of them stale."""
     made = MadeWorkspace(tmp_path_factory.mktemp("made"))
     made.finish(made.run("plain"), worse(REFERENCES, 0.3, 1))
     made.finish(made.run("mixed"), worse(REFERENCES, 0.2, 2), aer={"value": 1.0, "signature": ""})
     made.make_stale(made.run("mixed"))
-    made.hybrid("publish", "toy/table1", "--results", made.folder / "results")
     return made
 
 
@@ -157,9 +156,9 @@ def around(made, tmp_path) -> Surroundings:
     return Surroundings(made, tmp_path)
 
 
-WORKSPACE = "--configs configs --data text --output out".split()
+WORKSPACE = "--configs configs --text text --output out".split()
 OF_TABLES = [
-    "table toy/table1 --no-significance",
+    "table toy/table1",
     "show toy/table1/mixed",
     "show toy/table1/plain --settings",
     "runs",
@@ -192,9 +191,7 @@ def test_configurations(around, monkeypatch, examples):
 @EXAMPLES
 def test_manifests_and_results(around, examples):
     own = sorted(
-        path.relative_to(around.original)
-        for folder in ("out", "results")
-        for path in (around.original / folder).rglob("*.json")
+        path.relative_to(around.original) for path in (around.original / "out").rglob("*.json")
     )
     assert {path.name for path in own} >= {"manifest.json", "result.json", "begun.json"}
     files = st.sampled_from(own).flatmap(
@@ -202,7 +199,7 @@ def test_manifests_and_results(around, examples):
             st.just(path), changed(json.loads((around.original / path).read_text()))
         )
     )
-    commands = [*OF_TABLES[:5], "table toy/table1", "publish toy/table1 --results results"]
+    commands = OF_TABLES[:5]
 
     def run(file, command):
         path, content = file

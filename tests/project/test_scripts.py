@@ -28,7 +28,6 @@ def test_help_says_what_it_does_and_does_nothing(tmp_path):
     for script in (
         "demo.sh",
         "test.sh",
-        "reproduce.sh",
         "check_gpu.sh",
         "examples/word_alignment.sh",
     ):
@@ -41,21 +40,18 @@ def test_help_says_what_it_does_and_does_nothing(tmp_path):
 def test_wrong_settings_are_refused_before_anything_is_made(tmp_path):
     example = "examples/word_alignment.sh"
     for script, arguments, variables, said in (
-        ("demo.sh", "", {"MAX_UPDATES": "many"}, "MAX_UPDATES=many"),
+        ("demo.sh", "", {"THREADS": "many"}, "THREADS=many"),
         ("demo.sh", "", {"SEED": "0"}, "SEED=0"),
-        ("demo.sh", "", {"MINUTES": "-1"}, "MINUTES=-1"),
-        ("demo.sh", "", {"MINUTES": "0.0"}, "use a number above 0"),
         ("demo.sh", "", {"ARCH": "../up"}, "ARCH=../up"),
         ("demo.sh", "transformer_hysan", {}, "takes no arguments"),
         (example, "", {}, "name a folder"),
         (example, "--text x", {}, "name a folder"),
         (example, "work", {}, "give --languages"),
         (example, "work --languages de en -- alignment/table3", {}, "name a --profile"),
-        ("reproduce.sh", "", {}, "alignment/figure2"),  # without a table it lists them
     ):
         variables = {"DEMO_DIR": str(tmp_path / "demo"), **variables}
         done = run(script, *arguments.split(), cwd=tmp_path, **variables)
-        assert done.returncode in (1, 2) and said in done.stderr, (script, arguments, variables)
+        assert done.returncode == 1 and said in done.stderr, (script, arguments, variables)
         assert not list(tmp_path.iterdir())
 
 
@@ -90,6 +86,23 @@ def test_the_environment_keeps_its_interpreter(tmp_path):
     assert chosen() == "python3.11"
 
 
+def test_uv_gets_a_python_where_there_is_none(tmp_path):
+    for name, does in (("python3.13", "exit 1"), ("uv", '[ "$2" = install ] || echo /uv/python')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    choose = f'ROOT="{tmp_path}"; source "{SCRIPTS}/lib/common.sh"; choose_python; echo "$PYTHON"'
+
+    def chosen():
+        environment = {"PATH": str(tmp_path)}
+        command = ["/bin/bash", "-c", choose]
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    assert chosen().stdout == "/uv/python\n"
+    (tmp_path / "uv").unlink()
+    done = chosen()
+    assert done.returncode == 1 and "or install uv" in done.stderr
+
+
 @pytest.mark.slow
 def test_the_check_of_a_gpu_ends_at_ctrl_c(tmp_path):
     """Also if another script runs it, which a terminal's processes tell by their group."""
@@ -109,12 +122,6 @@ def test_the_check_of_a_gpu_ends_at_ctrl_c(tmp_path):
 
 
 ALL = sorted([*SCRIPTS.rglob("*.sh"), *SCRIPTS.rglob("*.sbatch")])
-
-
-def test_every_script_stops_at_its_first_failure():
-    assert len(ALL) > 5
-    for path in ALL:
-        assert "set -euo pipefail" in path.read_text()
 
 
 def test_shellcheck_finds_nothing():

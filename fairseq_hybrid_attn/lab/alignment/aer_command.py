@@ -19,7 +19,8 @@ from ..corpora.link_files import Gold, Lengths, read_gold, read_lengths, read_ph
 from ..files.json_files import write_json
 from ..files.tabular import Grid
 from ..files.writing import check_outputs
-from .error_rate import AlignmentScore, score
+from ..scores.counts import SentenceCounts, scores_as_dict
+from .error_rate import RATES, count, rates, undefined
 
 _SHOWN = 10  # sentences that a message names
 
@@ -56,25 +57,19 @@ def run(args: argparse.Namespace) -> None:
                 f"{path} has {len(links):,} lines, but {args.alignments[0]} has {sentences:,}"
             )
     gold = gold_of(args, lengths, sentences)
-    scores = {str(path): score(links, gold.sentences) for path, links in alignments.items()}
+    counts = {str(path): count(links, gold.sentences) for path, links in alignments.items()}
     if lengths is None:
         print("links are not checked against the text: that needs --source and --target")
-    print_scores(gold, scores)
+    print_rates(gold, counts)
     if args.json:
-        write_json(
-            args.json,
-            {
-                **gold_as_dict(args, gold),
-                "alignments": {
-                    name: {
-                        **scored.total.as_dict(),
-                        "undefined_sentences": [number + 1 for number in scored.undefined],
-                        "sentences": [counts.as_dict() for counts in scored.sentences],
-                    }
-                    for name, scored in scores.items()
-                },
-            },
-        )
+        systems = {
+            name: {
+                "scores": scores_as_dict(rates(of_all)),
+                "undefined_sentences": undefined(of_all),
+            }
+            for name, of_all in counts.items()
+        }
+        write_json(args.json, {**gold_as_dict(args, gold), "systems": systems})
 
 
 def gold_of(args: argparse.Namespace, lengths: Lengths | None, sentences: int) -> Gold:
@@ -99,29 +94,31 @@ def gold_of(args: argparse.Namespace, lengths: Lengths | None, sentences: int) -
     return gold
 
 
-def print_scores(gold: Gold, scores: dict[str, AlignmentScore]) -> None:
-    """Print the scores of alignments by their names, and what they are compared with."""
-    counts = next(iter(scores.values())).total
-    extra = counts.possible - counts.sure
-    links = f"{counts.sure:,} sure, {extra:,} only possible"
+def print_rates(gold: Gold, systems: dict[str, SentenceCounts]) -> None:
+    """Print the rates of alignments by their names, and what they are compared with."""
+    _, sure, possible, _, _ = next(iter(systems.values())).rows.sum(axis=0)
+    links = f"{sure:,} sure, {possible - sure:,} only possible"
     print(f"sentences: {len(gold.sentences):,}; gold links: {links}")
     if gold.left_out:
         print(f"gold links beyond their sentence, left out: {gold.left_out:,}")
-    columns = ("AER", "precision", "recall", "links", "sure found", "possible found")
-    rows = [
-        [
-            name,
-            *map(per_cent, (total.aer, total.precision, total.recall)),
-            *(f"{count:,}" for count in (total.links, total.sure_found, total.possible_found)),
-        ]
-        for name, total in ((name, scored.total) for name, scored in scores.items())
-    ]
-    print(Grid(["", *columns], rows, left=1).terminal())
-    for name, scored in scores.items():
-        if numbers := [str(number + 1) for number in scored.undefined]:
-            shown = ", ".join(numbers[:_SHOWN]) + (", …" if len(numbers) > _SHOWN else "")
+    rows = []
+    for name, counts in systems.items():
+        links, _, _, sure_found, possible_found = counts.rows.sum(axis=0)
+        numbers = [f"{number:,}" for number in (links, sure_found, possible_found)]
+        rows.append([name, *map(per_cent, rates_of(counts)), *numbers])
+    headings = ["", "AER", "precision", "recall", "links", "sure found", "possible found"]
+    print(Grid(headings, rows, left=1).terminal())
+    for name, counts in systems.items():
+        if lacking := undefined(counts):
+            shown = ", ".join(map(str, lacking[:_SHOWN])) + ", …" * (len(lacking) > _SHOWN)
             what = "no links, no sure gold links; counted from 1"
-            print(f"{name}: no AER in {len(numbers):,} sentences ({what}): {shown}")
+            print(f"{name}: no AER in {len(lacking):,} sentences ({what}): {shown}")
+
+
+def rates_of(counts: SentenceCounts) -> list[float | None]:
+    """AER, precision and recall; None where undefined."""
+    found = rates(counts)
+    return [found[name].value if name in found else None for name in RATES]
 
 
 def per_cent(rate: float | None) -> str:

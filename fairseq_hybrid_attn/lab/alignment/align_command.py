@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import astuple
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,9 +26,17 @@ from ..files.json_files import write_json
 from ..files.tabular import Grid
 from ..files.writing import atomic_write, check_outputs
 from ..models import CROSS, arguments
+from ..scores.counts import Score, scores_as_dict
 from . import AVERAGE, Choice
-from .aer_command import add_gold_arguments, gold_as_dict, gold_of, per_cent, print_scores
-from .error_rate import AlignmentScore, score
+from .aer_command import (
+    add_gold_arguments,
+    gold_as_dict,
+    gold_of,
+    per_cent,
+    print_rates,
+    rates_of,
+)
+from .error_rate import RATES, count, rates, undefined
 
 if TYPE_CHECKING:
     from ..models.attentions import SentenceAttention
@@ -60,8 +67,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "error rates of all layers and heads; needs --gold"
     add("--table", action="store_true", help=text)
     add("--json", type=Path, metavar="FILE", help="write the error rates to FILE")
-    text = "write each sentence's counts to --json too, for all heads of the layer"
-    add("--by-sentence", action="store_true", help=text)
     text = "sentences that are too long for the model: an error (default), or no links"
     add("--too-long", choices=("error", "empty"), default="error", help=text)
 
@@ -76,9 +81,10 @@ def run(args: argparse.Namespace) -> None:
     check_arguments(args, trained.checkpoint)
     (loaded,) = arguments.on_text(args, {args.model.stem: trained})
     sentences = loaded.sentences
+    assert sentences.target is not None  # it is forced
     lengths = [
-        tuple(len(words_of(side, loaded.subwords)) for side in pair)
-        for pair in zip(sentences.source, sentences.target or [], strict=True)
+        (len(words_of(source, loaded.subwords)), len(words_of(target, loaded.subwords)))
+        for source, target in zip(sentences.source, sentences.target, strict=True)
     ]
     gold = gold_of(args, lengths, len(lengths)) if args.gold else None
     skip = sentences.too_long(loaded.model, loaded.task)
@@ -105,7 +111,8 @@ def run(args: argparse.Namespace) -> None:
         write_pharaoh(args.output, [links[SELECTED] for links in everyone])
     if args.matrices:
         with atomic_write(args.matrices) as file:
-            np.savez_compressed(file, **{str(n): array for n, array in enumerate(matrices)})
+            arrays: dict[str, Any] = {str(n): array for n, array in enumerate(matrices)}
+            np.savez_compressed(file, **arrays)
     if skip:
         left_out = f"{len(skip):,} of {len(sentences):,} ({some(skip)})"
         print(f"too long for the model, without links: {left_out}")
@@ -141,8 +148,6 @@ def check_arguments(args: argparse.Namespace, checkpoint: Path) -> None:
     if not args.gold:
         of_rates = {"--table": args.table, "--json": args.json}
         flags.refuse(of_rates, "{} is about error rates; it needs --gold FILE")
-    if args.by_sentence and not args.json:
-        raise UserError("--by-sentence needs --json FILE to write to")
     if args.matrices and args.matrices.suffix != ".npz":
         raise UserError(f"--matrices {args.matrices}: use a name that ends in .npz")
     outputs = {"--output": args.output, "--matrices": args.matrices, "--json": args.json}
@@ -150,50 +155,42 @@ def check_arguments(args: argparse.Namespace, checkpoint: Path) -> None:
 
 
 def report(args: argparse.Namespace, gold: Gold, everyone: list[dict[Key, Links]]) -> None:
-    """Score each layer and head, print the error rates and write them."""
-    scores = {  # a sentence that was left out has no links
-        key: score([links.get(key, frozenset()) for links in everyone], gold.sentences)
+    """Score each layer and head, print the error rates and write them.
+
+    In JSON, the scores are those of the selected layer: ``aer`` of the selected head, ``aer.headN``
+    and ``aer.average`` of the others; ``table`` has the rates of all layers.
+    """
+    counts = {  # a sentence that was left out has no links
+        key: count([links.get(key, frozenset()) for links in everyone], gold.sentences)
         for key in max(everyone, key=len)
     }
-    selected = scores.pop(SELECTED)
-    print_scores(gold, {f"layer {args.layer}, head {args.head}": selected})
-    layers, heads = (list(dict.fromkeys(key[side] for key in scores)) for side in (0, 1))
+    selected = counts.pop(SELECTED)
+    print_rates(gold, {f"layer {args.layer}, head {args.head}": selected})
+    layers, heads = (list(dict.fromkeys(key[side] for key in counts)) for side in (0, 1))
     selected_layer = choice("--layer", args.layer)
-    if scores:
+    found = {key: rates_of(of_key) for key, of_key in counts.items()}
+    if found:
         rows = [
-            [f"layer {layer}", *(per_cent(scores[layer, head].total.aer) for head in heads)]
+            [f"layer {layer}", *(per_cent(found[layer, head][0]) for head in heads)]
             for layer in layers
         ]
         print()
         print(Grid(["AER", *(f"head {head}" for head in heads)], rows, left=1).terminal())
-        if selected_layer != AVERAGE and selected_layer < 0:
+        if isinstance(selected_layer, int) and selected_layer < 0:
             selected_layer = layers[:-1][selected_layer]  # the last of them is the average
-    if args.json:
-        write_json(
-            args.json,
-            {
-                **gold_as_dict(args, gold),
-                "model": str(args.model),
-                "layer": args.layer,
-                "head": args.head,
-                **({"selected_layer": selected_layer} if scores else {}),
-                "end_symbol": args.end_symbol,
-                "step": args.step,
-                **as_dict(selected, args.by_sentence),
-                "undefined_sentences": [number + 1 for number in selected.undefined],
-                "table": [
-                    {
-                        "layer": layer,
-                        "head": head,
-                        **as_dict(scored, args.by_sentence and layer == selected_layer),
-                    }
-                    for (layer, head), scored in scores.items()
-                ],
-            },
-        )
-
-
-def as_dict(scored: AlignmentScore, by_sentence: bool) -> dict:
-    """A score for JSON; a sentence's counts are a list, in the order of ``Counts``."""
-    lists = {"by_sentence": list(map(astuple, scored.sentences))} if by_sentence else {}
-    return scored.total.as_dict() | lists
+    if not args.json:
+        return
+    how = {"end": args.end_symbol, "step": args.step}
+    scores: dict[str, Score] = rates(selected, layer=args.layer, head=args.head, **how)
+    for head in heads:
+        of_head = rates(counts[selected_layer, head], layer=args.layer, head=head, **how)
+        name = f"aer.{head if head == AVERAGE else f'head{head}'}"
+        scores |= {name: of_head["aer"]} if "aer" in of_head else {}
+    table = [
+        {"layer": layer, "head": head, **dict(zip(RATES, of_key, strict=True))}
+        for (layer, head), of_key in found.items()
+    ]
+    content = {"model": str(args.model), "layer": args.layer, "head": args.head}
+    content |= {"end_symbol": args.end_symbol, "step": args.step}
+    content |= {"undefined_sentences": undefined(selected), "table": table}
+    write_json(args.json, {**gold_as_dict(args, gold), **content, "scores": scores_as_dict(scores)})

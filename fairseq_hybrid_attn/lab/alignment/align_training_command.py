@@ -71,7 +71,10 @@ def read_parts(args: argparse.Namespace) -> dict[str, Bitext]:
     paths = {
         prefix: [Path(f"{prefix}.{language}") for language in languages] for prefix in prefixes
     }
-    return {prefix: read_bitext(*sides, args.subwords) for prefix, sides in paths.items()}
+    return {
+        prefix: read_bitext(source, target, args.subwords)
+        for prefix, (source, target) in paths.items()
+    }
 
 
 def check_suffixes(args: argparse.Namespace, parts: dict[str, Bitext]) -> None:

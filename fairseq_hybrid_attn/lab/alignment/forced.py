@@ -88,6 +88,7 @@ def aligned(
     after the step that predicts it.
     """
     weights = np.stack([layer.weights[0] for layer in observed[CROSS]])[:, :, int(read_step) :]
+    assert loaded.sentences.target is not None  # it is forced
     pieces = loaded.sentences.source[number], loaded.sentences.target[number]
     source, target = (words_of(side, loaded.subwords) for side in pieces)
     end = [len(pieces[0])]

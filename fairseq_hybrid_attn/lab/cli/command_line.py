@@ -24,13 +24,12 @@ GROUPS = {
         ("prepare", "runs.prepare_command", "make training data of a corpus or your text"),
     ],
     "experiments": [
-        ("reproduce", "tables.reproduce_command", "run a table of a paper and print it"),
+        ("reproduce", "runs.reproduce_command", "run a table of a paper and print it"),
         ("table", "tables.table_command", "print a paper's table with our numbers beside it"),
         ("runs", "runs.runs_command", "list runs, and which are stale"),
         ("show", "runs.show_command", "print a run's exact command lines"),
-        ("train", "tables.train_command", "train and score one system: on your text, or a row"),
-        ("compare", "tables.compare_command", "train systems on your text and compare them"),
-        ("publish", "tables.publish_command", "store results of tables with the code"),
+        ("train", "runs.train_command", "train and score one system: on your text, or a row"),
+        ("compare", "runs.compare_command", "train systems on your text and compare them"),
     ],
     "models": [
         ("translate", "models.translate_command", "translate text with a trained model"),
@@ -59,7 +58,7 @@ GROUPS = {
 #: The module of each command.
 COMMANDS = {name: module for group in GROUPS.values() for name, module, _ in group}
 #: Those that need no fairseq, which takes seconds to load.
-WITHOUT_FAIRSEQ = ("runs", "table", "publish", "score", "lengths", "aer", "curves")
+WITHOUT_FAIRSEQ = ("runs", "table", "score", "lengths", "aer", "curves")
 
 #: Errors of writing to what was opened before.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -110,10 +109,14 @@ def _run(words: list[str]) -> None:
     args, unknown = parser.parse_known_intermixed_args(ours)  # rows may follow options
     if unknown:
         wrong = next((word for word in unknown if word.startswith("-")), unknown[0])
+        flag = wrong.partition("=")[0]
         known = (flag for action in parser._actions for flag in action.option_strings)
-        hint = did_you_mean(wrong.partition("=")[0], known)
-        if not hint and parser.get_default("others") == []:
-            hint = "; flags of fairseq-train follow after --"
+        hint = did_you_mean(flag, known)
+        if parser.get_default("others") == []:
+            from fairseq.options import get_training_parser
+
+            if not hint or flag in get_training_parser()._option_string_actions:
+                hint = "; flags of fairseq-train follow after --"
         parser.error(f"unrecognized arguments: {wrong}{hint}")
     args.others = others
     args.command_line = ["fairseq-hybrid", *words]

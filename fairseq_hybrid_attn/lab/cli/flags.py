@@ -79,6 +79,22 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help=text)
 
 
+def add_text(group) -> None:
+    """Flags of the user's text."""
+    group.add_argument(
+        "--text",
+        type=Path,
+        action="append",
+        metavar="DIR|FILE",
+        help="your text in place of the corpus: a folder with train, valid and test files "
+        "(train.de, train.en, ...) or one pair of files (x.de, x.en; .gz too); or twice, with a "
+        "file of the pair each",
+    )
+    for side in ("source", "target"):
+        text = f"{side} language of your text (default: as in the paper; English is the target)"
+        group.add_argument(f"--{side}-lang", metavar="LANG", help=text)
+
+
 def add_user_dir(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--user-dir",

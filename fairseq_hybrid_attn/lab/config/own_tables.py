@@ -11,7 +11,8 @@ from pathlib import Path
 from ...errors import UserError
 from ..cli.flags import did_you_mean
 from ..files.checksums import digest
-from ..files.names import fault_of_name
+from ..files.typed import fault_of_name
+from ..files.yaml_files import merge
 from .paper_tables import OWN_PAPER, Column, Row, Table
 from .settings import FULL, Profile, RawSettings, load_profile, load_raw
 
@@ -53,8 +54,10 @@ def own_table(
     systems: Sequence[str],
     shared: Sequence[str],
     given: dict,
+    profile: Profile,
     configs: Path,
     base: dict = OWN,
+    start: str | None = None,
 ) -> Table:
     """The table ``own/NAME``; the first system is its baseline.
 
@@ -63,29 +66,34 @@ def own_table(
             global,l5``.
         shared: flags of all systems, which a system's own replace.
         given: other settings of all systems (``batch``, ``checkpoints``).
+        profile: the scale, whose lengths are shortened if these flags ask for fewer updates.
         configs: the folder of configurations.
         base: what all share but for a profile and these: :data:`OWN`, or a model's settings.
+        start: what to call the model that all begin with, which is then the first system.
     """
     if fault := fault_of_name(name):  # it names folders
         raise UserError(f"--name {name!r}: {fault}")
     for_all = flags_of(shared)
     if "arch" in for_all:
         raise UserError("--arch: name the systems themselves, such as transformer transformer_mma")
+    raw = load_raw(base, configs, OWN_PAPER)
+    before = merge(raw.merged, profile.settings)
     rows: dict[str, Row] = {}
+    if start:
+        as_it_is = {"max-update": 0, "max-epoch": None, "patience": None}
+        rows["start"] = Row("start", RawSettings({}, {"train": as_it_is}), system=start)
     for system in systems:
         arch, flags = _system(system)
         train = {**for_all, **flags, "arch": arch}
         if "max-epoch" in train:
             train.setdefault("max-update", None)
-        if base is not OWN and "max-update" in train and "total-num-update" in base["train"]:
-            train.setdefault("total-num-update", train["max-update"])  # when the rate ends
         if base is OWN and _has_its_size(arch):
             train = dict.fromkeys(_SHAPE) | train
         row = _name(arch, flags)
         if row.casefold() in map(str.casefold, rows):
             raise UserError(f"{system}: this system is there twice, or its name {row} is")
-        raw = load_raw({**given, "train": train}, configs, system)
-        rows[row] = Row(row, RawSettings({}, raw.own), system=system)
+        shortened = _shortened({**given, "train": train}, before)
+        rows[row] = Row(row, RawSettings({}, load_raw(shortened, configs, system).own), system)
     columns = tuple(
         Column(score, title, score, RawSettings({}, {}), run="bleu")
         for score, title in SCORES.items()
@@ -95,10 +103,28 @@ def own_table(
         title="Systems on your text",
         columns=columns,
         rows=tuple(rows.values()),
-        raw=load_raw(base, configs, OWN_PAPER),
+        raw=raw,
         configs=configs,
         baseline=next(iter(rows)),
     )
+
+
+def _shortened(own: dict, before: dict) -> dict:
+    """A system's settings, whose warm-up and checkpoints fit fewer updates than ``before``."""
+    train, made = dict(own["train"]), dict(own.get("checkpoints", {}))
+    updates, usual = train.get("max-update"), before["train"].get("max-update")
+    if not isinstance(updates, int) or not usual or updates < 1:
+        return own
+    warm_up = before["train"].get("warmup-updates")
+    if warm_up and updates < usual:
+        train.setdefault("warmup-updates", max(1, warm_up * updates // usual))
+    if before["train"].get("total-num-update"):
+        train.setdefault("total-num-update", updates)  # when the rate ends
+    usual = before["checkpoints"]
+    if usual["unit"] == "update":
+        made.setdefault("average", min(usual["average"], updates))
+        made.setdefault("every", max(1, min(usual["every"], updates // made["average"])))
+    return {**own, "train": train, "checkpoints": made}
 
 
 def _system(text: str) -> tuple[str, dict[str, object]]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from ...errors import UserError
-from ..files.names import Name, PathWithin
-from ..files.typed import BY_PROGRAM, read
+from ..files.typed import BY_PROGRAM, Name, PathWithin, read
 from ..files.yaml_files import CONFIGS, config_file, merge, read_mapping
-from ..scores import LENGTH_RATIO, NAMES, Group
+from ..scores import NAMES, Group
 from .settings import KEYS, Profile, RawSettings, Settings, load_raw, resolve
 
 #: Folders of ``configs/`` that hold something other than tables.
@@ -22,8 +19,6 @@ NOT_TABLES = ("corpora", "profiles", "settings")
 OWN_PAPER = "own"
 #: The score of word alignments, the alignment error rate.
 AER = "aer"
-#: Sign, row and column; a hyphen belongs to the column's name unless another ROW/COLUMN follows.
-_TERM = re.compile(r"\s*([+-]?)\s*(\w+)/(\w+(?:-\w+(?![\w/]))*)")
 
 
 def fault_of_group(bounds: object) -> str | None:
@@ -79,20 +74,6 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A paper's claim about a table's numbers: in words, and as a sum (see :func:`terms_of`).
-
-    ``after_results``: it was written when the table's first results were known.  ``paper``: what
-    its paper's numbers add up to, if the columns do not have them, or have those of several papers.
-    """
-
-    says: str
-    above_zero: str
-    after_results: bool = False
-    paper: float | None = None
-
-
-@dataclass(frozen=True)
 class Table:
     """A table (or figure) of a paper.
 
@@ -109,12 +90,6 @@ class Table:
     baseline: str | None = None
     transposed: bool = False  # printed with one line per column, for many columns of few rows
     notes: str = ""  # differences from the paper, for display
-    claims: tuple[Claim, ...] = ()
-    # Trainings that failed, were stopped or are not used.
-    not_used: tuple[str, ...] = ()
-    # Rows whose order in the paper is correlated with ours, in each column: what to call them, and
-    # their names, or None for all.
-    rank: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
 
     @property
     def is_own(self) -> bool:
@@ -151,6 +126,17 @@ class Table:
             for column in self.columns
             if column.name in row.paper or not row.paper
         ]
+
+
+class CellName(NamedTuple):
+    """Where a number stands in the tables; so is called what is trained for it."""
+
+    table: str  # paper/table
+    row: str
+    column: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
 
 
 @dataclass(frozen=True)
@@ -210,10 +196,10 @@ class Cell:
         return None if column.run == column.name else Cell(table, row, table.column(column.run))
 
     @property
-    def run_name(self) -> str:
-        """``paper/table/row/column`` of the run that gives this number."""
+    def run_name(self) -> CellName:
+        """The cell whose run gives this number."""
         owner = self.owner
-        return f"{owner.table.name}/{owner.row.name}/{owner.column.name}"
+        return CellName(owner.table.name, owner.row.name, owner.column.name)
 
     def settings(self, profile: Profile) -> Settings:
         """The settings of its run: the table's, with those of row, column and profile on top.
@@ -227,39 +213,6 @@ class Cell:
             raw = merge(raw, layer)
         where = row_place(owner.table.name, owner.row.name, owner.table.configs)
         return resolve(raw, f"{where} (column {owner.column.name})")
-
-
-def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
-    """Sign and cell of each number of a claim, all of which can be resampled together.
-
-    Groups of sentences by length are resampled each by itself, as they do not overlap.
-    """
-    terms: list[tuple[int, Cell]] = []
-    text = claim.above_zero
-    while text.strip():
-        found = _TERM.match(text)
-        if not found or (terms and not found[1]):
-            raise UserError(
-                f"{table.name}: claims: {claim.above_zero!r}: use ROW/COLUMN, with + or - between"
-            )
-        cell = Cell(table, table.row(found[2]), table.column(found[3]))
-        if cell.column.curve or cell.score.partition(".")[0] not in {*NAMES, AER}:
-            raise UserError(
-                f"{table.name}: claims: {found[2]}/{found[3]} is not a score of translations or "
-                "AER after training"
-            )
-        terms.append((-1 if found[1] == "-" else 1, cell))
-        text = text[found.end() :]
-    if not terms:
-        raise UserError(f"{table.name}: claims: {claim.says!r} names no numbers")
-    if len({cell.score for _, cell in terms}) > 1:
-        raise UserError(f"{table.name}: claims: {claim.above_zero!r} adds up different scores")
-    groups = {cell.column.group for _, cell in terms}
-    if any(not a or not b or a.overlaps(b) for a, b in combinations(groups, 2)):
-        raise UserError(
-            f"{table.name}: claims: {claim.above_zero!r} adds up scores of sentences that overlap"
-        )
-    return terms
 
 
 def table_file(name: str, configs: Path) -> Path:
@@ -319,16 +272,7 @@ def _read_table(name: str, configs: Path) -> Table:
         except UserError as error:
             rows.append(Row(row, given, fault=str(error)))
     more = {"name": name, "columns": columns, "rows": tuple(rows), "raw": given, "configs": configs}
-    table = read(Table, content, str(path), **more)
-    for among, ranked in table.rank.items():
-        if stray := set(ranked or ()) - {row.name for row in rows}:
-            raise UserError(f"{path}: rank: the table has no row {', '.join(sorted(stray))}")
-        if ranked is not None and len(set(ranked)) < 3:
-            raise UserError(f"{path}: rank: {among}: an order needs at least three rows")
-    sums = [claim.above_zero for claim in table.claims]
-    if twice := {one for one in sums if sums.count(one) > 1}:
-        raise UserError(f"{path}: claims: {min(twice)!r} is claimed twice")
-    return table
+    return read(Table, content, str(path), **more)
 
 
 def _settings_of(content: object, configs: Path, where: str) -> tuple[RawSettings, dict]:
@@ -356,14 +300,12 @@ def _column(name: str, content: object, configs: Path, where: str) -> Column:
         )
     if column.group is not None and (column.curve or not _of_translations(column.score)):
         raise UserError(f"{where}: source-words: only scores of a whole translation can have it")
-    if column.curve and column.score.startswith(LENGTH_RATIO):
-        raise UserError(f"{where}: curve: checkpoints have no {column.score}")
     return column
 
 
 def _of_translations(score: str) -> bool:
     """Whether a score is computed from translations; a test set may follow after a dot."""
-    return score.partition(".")[0] in (*NAMES, LENGTH_RATIO)
+    return score.partition(".")[0] in NAMES
 
 
 def _row(name: str, content: object, columns: tuple[Column, ...], configs: Path, where: str) -> Row:

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 
 from ...errors import UserError
 from ..files.checksums import digest
-from ..files.names import Name
-from ..files.typed import Count, check_part, read
+from ..files.typed import Count, Name, check_part, read
 from ..files.yaml_files import CONFIGS, config_file, merge, read_mapping
 
 #: Flags of training that follow from other settings or the command line; no file may give them.
@@ -23,6 +22,9 @@ DERIVED = {
     "target-lang": "the corpus",
     "distributed-world-size": "the devices",
     "cpu": "--device",
+    "fp16": "--precision",
+    "bf16": "--precision",
+    "cpu-bf16": "--precision",
     "task": "this package",
     "save-interval": "checkpoints: {every: ...}, or --save-every",
     "save-interval-updates": "checkpoints: {every: ...}, or --save-every",
@@ -51,6 +53,10 @@ DERIVED_OF_GENERATE = {
 }
 
 
+#: The flag of fairseq-train that loads weights alone: the optimiser and its schedule start anew.
+WEIGHTS_OF = "finetune-from-model"
+
+
 def fault_of_flags(flags: dict) -> str | None:
     for flag, value in flags.items():
         if flag == "user-dir":
@@ -73,10 +79,13 @@ def fault_of_derived(flags: dict, derived: dict[str, str]) -> str | None:
 def fault_of_training(flags: dict) -> str | None:
     if fault := fault_of_derived(flags, DERIVED):
         return fault
-    for flag in ("max-update", "max-epoch"):
+    of_weights = 0 if WEIGHTS_OF in flags else 1  # 0: as they are
+    for flag, least in {"max-update": of_weights, "max-epoch": 1}.items():
         length = flags.get(flag)
-        if length not in (None, False) and (type(length) is not int or length < 1):
-            return f"{flag}: {length}: use a whole number from 1"
+        if length is None or length is False:
+            continue
+        if type(length) is not int or length < least:
+            return f"{flag}: {length}: use a whole number from {least}"
     return fault_of_flags(flags)
 
 
@@ -155,8 +164,11 @@ class Settings:
         return asdict(self)
 
     @property
-    def digest(self) -> str:
-        return digest(self.as_dict())
+    def digests(self) -> tuple[str, str]:
+        """Digests of what decides the weights, and of what decides how these are measured."""
+        training = self.as_dict()
+        following = {key: training.pop(key) for key in MEASURING}
+        return digest(training), digest(following)
 
     @classmethod
     def of_dict(cls, stored: dict) -> Settings:
@@ -169,6 +181,8 @@ class Settings:
 KEYS = tuple(key.name.replace("_", "-") for key in fields(Settings))
 #: Those whose values are flags of programs.
 FLAGS = ("train", "generate", "align", "gates")
+#: Those that concern a trained model alone.
+MEASURING = ("generate", "align", "gates")
 
 
 @dataclass(frozen=True)
@@ -252,7 +266,7 @@ def resolve(raw: dict, where: str) -> Settings:
     if unit == "best" and average != 1:
         raise UserError(f"{where}: checkpoints: unit best evaluates one; leave average out")
     last = {"update": settings.updates, "epoch": settings.epochs}.get(unit)
-    if last is not None and last < every * average:
+    if last and last < every * average:
         raise UserError(
             f"{where}: {average} checkpoints {every} {unit}s apart are more than there will be by "
             f"{last}; set checkpoints: {{every: ..., average: ...}}, or --save-every and --average"

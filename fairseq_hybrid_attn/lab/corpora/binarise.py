@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..files.deleting import delete
 from ..files.processes import run_program
-from ..files.text import count_lines
+from ..files.text import count_lines, lines
 from .definition import PARTS, Corpus
 from .link_files import write_pharaoh
 from .subwords import given
@@ -23,7 +23,8 @@ TEXT = "train.align"  # the alignments in Pharaoh format, between subwords
 def binarise(corpus: Corpus, subwords: Path, output: Path, workers: int) -> dict:
     """Make the folder that fairseq-train takes.
 
-    Return the number of entries in each ``dictionary``, without fairseq's own four.
+    Return the number of entries in each ``dictionary``, without fairseq's own four; and of each
+    file, the tokens of its ``longest`` sentence, which fairseq ends with one more, and its line.
     """
     # Absolute, since a relative path that begins with a hyphen would be taken for a flag.
     subwords, output = subwords.absolute(), output.absolute()
@@ -40,7 +41,14 @@ def binarise(corpus: Corpus, subwords: Path, output: Path, workers: int) -> dict
     # fairseq's own log, which contains paths and the time of day.
     delete(output / "preprocess.log", output)
     sizes = {lang: count_lines(output / f"dict.{lang}.txt") for lang in corpus.languages}
-    return {"dictionary": sizes}
+    texts = [f"{part}.{language}" for part in PARTS for language in corpus.languages]
+    return {"dictionary": sizes, "longest": {name: _longest(subwords / name) for name in texts}}
+
+
+def _longest(text: Path) -> list[int]:
+    lengths = ((len(line.split()) + 1, -number) for number, line in enumerate(lines(text), 1))
+    tokens, line = max(lengths)
+    return [tokens, -line]
 
 
 def align_training_text(corpus: Corpus, prepared: Path, output: Path) -> None:

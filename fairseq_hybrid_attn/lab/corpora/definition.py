@@ -9,8 +9,18 @@ from typing import Annotated, Any, Literal
 
 from ...errors import UserError
 from ..files.checksums import digest
-from ..files.names import Language, Name, PathWithin, fault_of_name
-from ..files.typed import BY_PROGRAM, Count, at_least, matching, not_empty, read
+from ..files.typed import (
+    BY_PROGRAM,
+    Count,
+    Language,
+    Name,
+    PathWithin,
+    at_least,
+    fault_of_name,
+    matching,
+    not_empty,
+    read,
+)
 from ..files.yaml_files import config_file, merge, read_mapping
 
 PARTS = ("train", "valid", "test")
@@ -54,6 +64,13 @@ class Clean:
     max_ratio: float | None = None
     min_tokens: int = 1
     valid: bool = False
+
+    @property
+    def rules(self) -> list[str]:
+        """Which pairs are left out, for display, beside those with an empty side."""
+        rules = [f"fewer than {self.min_tokens} tokens"] if self.min_tokens > 1 else []
+        rules += [f"more than {self.max_tokens} tokens"] if self.max_tokens else []
+        return rules + ([f"lengths beyond 1 to {self.max_ratio:g}"] if self.max_ratio else [])
 
 
 @dataclass(frozen=True)
@@ -198,10 +215,26 @@ class Corpus:
                 del part[key]
         return recipe
 
-    @property
-    def digest(self) -> str:
-        """A digest of everything in the recipe that the result depends on."""
-        return digest(self.treatment)
+    def digests(self, texts: dict[str, str]) -> tuple[str, str]:
+        """Digests of what decides the training data, and of what decides the test data.
+
+        ``texts`` are the checksums of the user's files, by name.
+        """
+        training = self.treatment
+        test = {key: training.pop(key, None) for key in ("gold", "replace_in_test")}
+        files = training["options"].pop("files", {})
+        training["files"] = {part: of for part, of in files.items() if not is_test(part)}
+        test["files"] = {part: of for part, of in files.items() if is_test(part)}
+        if files:  # all others name them
+            del training["archives"]
+        read = {name for names in training["files"].values() for name in names}
+        first = {name: sha for name, sha in texts.items() if name in read}
+        rest = {name: sha for name, sha in texts.items() if name not in read}
+        return digest([training, first]), digest([test, rest])
+
+    def digest(self, texts: dict[str, str]) -> str:
+        """A digest of all that the result depends on; ``texts`` as for :meth:`digests`."""
+        return digest([self.treatment, texts])
 
 
 def is_test(part: str) -> bool:

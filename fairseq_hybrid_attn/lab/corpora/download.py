@@ -22,7 +22,7 @@ from ... import __version__
 from ...errors import UserError
 from ..files.checksums import sha256
 from ..files.deleting import delete
-from ..files.lock import locked
+from ..files.processes import locked
 from .definition import Archive
 
 ATTEMPTS = 4  # at one URL, while only the connection fails

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+import re
+import shutil
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ... import __version__
@@ -10,9 +12,12 @@ from ...errors import UserError
 from ..files import provenance
 from ..files.checksums import digest
 from ..files.json_files import read_json, write_json
-from .definition import Corpus
+from ..files.typed import read
+from .definition import PARTS, Corpus
 
 NAME = "manifest.json"
+#: What prepares text for a model.
+FOR_MODEL = (NAME, "bin/dict.*.txt", "subwords/subwords*.codes", "subwords/subwords*.model")
 
 
 @dataclass(frozen=True)
@@ -40,15 +45,35 @@ class Manifest:
     recipe: dict  # as it was used
     gold: dict | None = None  # how many sentences are hand-aligned, and what was left out
     alignments: str | None = None  # digest of the training text's word alignments, if any
+    # Tokens of the longest sentence of each file of text, end of sentence included, and its line.
+    longest: dict[str, tuple[int, ...]] = field(default_factory=dict)
     digest: str = field(default="")  # of recipe, raw/, bin/ and gold/: equal digests, equal data
+
+    @property
+    def pairs(self) -> str:
+        """How many pairs each part has, of those that were given; and by which rule others went."""
+        told = []
+        for part in PARTS:
+            kept, reasons = self.counts.get(part, 0), self.dropped.get(part, {})
+            lost = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
+            of = f" of {kept + sum(reasons.values()):,} (left out: {lost})" if reasons else ""
+            told.append(f"{part} {kept:,}{of}")
+        if self.tests:
+            sets = ", ".join(f"{name} {count:,}" for name, count in self.tests.items())
+            told[-1] += f" ({sets})"
+        return ", ".join(told)
 
     def write(self, output: Path) -> None:
         if read_manifest(output) != self:
             write_json(output / NAME, asdict(self), sort_keys=True)
 
-    def is_by(self, corpus: Corpus) -> bool:
-        """Whether it was made by this recipe, as far as the result depends on it."""
-        return self.digest == digest_of(corpus, self.files)
+    @property
+    def digests(self) -> tuple[str, str]:
+        """Digests of the data of the training, and of the data that follows it."""
+        test = re.compile(r"(raw|bin)/tests?\..*|gold/.*")
+        followed = {name: sha for name, sha in self.files.items() if test.match(name)}
+        decisive = of_folders(self.files, "bin").items() - followed.items()
+        return digest(dict(decisive)), digest(followed)
 
 
 def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
@@ -89,6 +114,7 @@ def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
         versions=versions,
         recipe=corpus.resolved(),
         gold=facts.get("gold"),
+        longest={name: tuple(found) for name, found in facts["longest"].items()},
         alignments=digest(of_folders(files, "aligned")) if "align" in stamps else None,
         digest=digest_of(corpus, files),
     )
@@ -103,14 +129,22 @@ def of_folders(files: dict[str, str], *folders: str) -> dict[str, str]:
     return {name: sha for name, sha in files.items() if name.partition("/")[0] in folders}
 
 
+def copy_for_model(prepared: Path, folder: Path) -> None:
+    """Copy what prepares text for a model: dictionaries, subwords, and the manifest."""
+    for name in FOR_MODEL:
+        for path in prepared.glob(name):
+            copy = folder / path.relative_to(prepared)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+
+
 def read_manifest(output: Path) -> Manifest | None:
     """Read the manifest of a prepared corpus; None if it is missing or another program's."""
     try:
         data = read_json(output / NAME)
+        return read(Manifest, data, NAME)
     except UserError:
         return None
-    names = {item.name for item in fields(Manifest)}
-    return Manifest(**data) if isinstance(data, dict) and data.keys() == names else None
 
 
 def versions(*packages: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
+from ..files.text import lines
 from ..files.typed import read
 from ..files.yaml_files import read_mapping
 from .definition import PARTS, Archive, Corpus, GoldSet, check_gold, is_test
@@ -30,20 +31,22 @@ Texts = dict[str, dict[str, Path]]  # stem (train, valid, test, or a pair's) -> 
 
 def own_corpus(
     corpus: Corpus,
-    folder: Path | Sequence[Path],
+    text: Path | Sequence[Path],
     source_lang: str | None = None,
     target_lang: str | None = None,
 ) -> Corpus:
     """Return the recipe with the user's text, found by the names of its files alone.
 
-    ``folder`` has train, valid and test, or one pair of files that is then split; or it is the
-    two files of a pair.  Beside test or in its place, there may be any number of test.NAME.  By
+    ``text`` is a folder that has train, valid and test, or one pair of files that is then split; or
+    the two files of a pair.  Beside test or in its place, there may be any number of test.NAME.  By
     default, English is on the same side as in the recipe.
     """
-    texts = texts_of(folder)
-    source, target = direction(corpus, common_languages(texts, folder), source_lang, target_lang)
+    where = [text] if isinstance(text, Path) else list(text)
+    texts = texts_of(where)
+    told = " ".join(map(str, where))
+    source, target = direction(corpus, common_languages(texts, told), source_lang, target_lang)
     paths = {stem: [files[source], files[target]] for stem, files in texts.items()}
-    gold, gold_paths = gold_of(folder, (source, target))
+    gold, gold_paths = gold_of(where[0], (source, target))
     tokenizer = {
         language: _TOKENIZERS.get(base_language(language), "moses") for language in (source, target)
     }
@@ -77,15 +80,13 @@ def own_corpus(
     )
 
 
-def gold_of(
-    folder: Path | Sequence[Path], languages: tuple[str, str]
-) -> tuple[GoldSet | None, list[Path]]:
+def gold_of(folder: Path, languages: tuple[str, str]) -> tuple[GoldSet | None, list[Path]]:
     """Return the hand-aligned sentences of the user's text and their files, if there are any.
 
     ``gold.yaml`` says about ``gold.align`` what the file itself does not show: ``base`` and
     ``first``, and other keys of :class:`.GoldSet` if need be.
     """
-    if not isinstance(folder, Path) or not list(folder.glob(f"{GOLD}.*")):
+    if not list(folder.glob(f"{GOLD}.*")):
         return None, []
     about = folder / f"{GOLD}.yaml"
     files = [folder / f"{GOLD}.{ending}" for ending in (*languages, "align")]
@@ -101,13 +102,12 @@ def gold_of(
     return gold, files
 
 
-def texts_of(folder: Path | Sequence[Path]) -> Texts:
-    if not isinstance(folder, Path):  # a pair under any name, even train.de and train.en
-        if len(folder) != 2 or not all(path.is_file() for path in folder):
-            named = ", ".join(map(str, folder))
-            raise UserError(f"{named}: give a folder, or the two files of a parallel text")
+def texts_of(where: Sequence[Path]) -> Texts:
+    """The files of a text: those of a folder, or two that are named."""
+    [folder, *others] = where
+    if len(others) == 1 and all(path.is_file() for path in where):
         pair = {}
-        for path in folder:
+        for path in where:  # under any name, even train.de and train.en
             name = _NAME.fullmatch(path.name)
             if not name:
                 raise UserError(
@@ -115,8 +115,9 @@ def texts_of(folder: Path | Sequence[Path]) -> Texts:
                 )
             pair[name["language"]] = path
         return {"pair": pair}
-    if not folder.is_dir():
-        raise UserError(f"{folder}: give a folder, or the two files of a parallel text")
+    if others or not folder.is_dir():
+        named = ", ".join(map(str, where))
+        raise UserError(f"{named}: give a folder, or the two files of a parallel text")
     texts: Texts = {}
     for path in sorted(path for path in folder.iterdir() if path.is_file()):
         name = _NAME.fullmatch(path.name)
@@ -136,6 +137,13 @@ def texts_of(folder: Path | Sequence[Path]) -> Texts:
             f"languages (x.de, x.en); all may be .gz; pairs found: {stems}"
         )
     return texts
+
+
+def pairs_given(corpus: Corpus) -> str:
+    """How many pairs the user's files have, for display."""
+    paths = {item.file: item.path for item in corpus.archives}
+    first = {part: paths[names[0]] for part, names in corpus.files.items()}
+    return ", ".join(f"{part} {sum(1 for _ in lines(path)):,}" for part, path in first.items())
 
 
 def common_languages(texts: Texts, place: object) -> list[str]:

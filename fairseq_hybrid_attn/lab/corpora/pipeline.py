@@ -23,8 +23,7 @@ from pathlib import Path
 from ...errors import UserError
 from ..files.checksums import digest, sha256
 from ..files.json_files import write_json
-from ..files.lock import locked
-from ..files.processes import default_workers
+from ..files.processes import default_workers, locked
 from ..files.stages import Stage, Stages
 from ..files.text import count_lines, lines, write_lines
 from ..files.writing import check_folder
@@ -48,13 +47,12 @@ def prepare(
     workers: int | None = None,
     say: Callable[[str], None] | None = None,
     alignments: bool = False,
-    inside: Path | None = None,
 ) -> Manifest:
     """Prepare a corpus in ``output``; make only what is missing or outdated.
 
     ``downloads`` is the folder of the archives (``output/downloads``), ``workers`` the number of
     processes (one per core).  ``say`` reports progress (prints).  ``alignments``: align the words
-    of the training text as well.  Nothing outside of ``inside`` (``output``) is ever deleted.
+    of the training text as well.
     """
     say = say or (lambda message: print(f"   {corpus.title}: {message}", flush=True))
     make_folder(output)
@@ -63,7 +61,7 @@ def prepare(
             raise UserError(f"{archive.path} is in {output}, which is overwritten")
     with locked(output / ".lock", say):
         downloads, workers = downloads or output / "downloads", workers or default_workers()
-        shop = Stages(output, say, whole=output / manifest.NAME, inside=inside)
+        shop = Stages(output, say, output / manifest.NAME)
         run = _Preparation(corpus, output, downloads, workers, shop, alignments)
         run.shop.clear()
         try:

@@ -1,4 +1,4 @@
-"""Making files and folders stage by stage; a stage whose recorded inputs are the same is skipped.
+"""Making folders stage by stage; a stage whose recorded inputs are the same is skipped.
 
 A stage is done once its record, ``stages/NAME.json``, is written, so what was killed resumes at the
 first stage without one.  The record has the stage's key (a digest of all that its result depends
@@ -10,14 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import UserError
 from .checksums import digest, sha256
-from .console import duration
 from .deleting import delete
 from .json_files import read_json, write_json
 
@@ -28,9 +26,8 @@ Say = Callable[[str], None]
 class Stage:
     """One step of the work.
 
-    ``make`` is given the folder in which to make ``makes``: the output folder if ``in_place``, else
-    a temporary one that has them as empty folders.  It returns facts about the result, as plain
-    data.
+    ``make`` is given a temporary folder that has ``makes`` as empty folders; they are then moved.
+    It returns facts about the result, as plain data.
     """
 
     name: str  # of the record
@@ -39,23 +36,19 @@ class Stage:
     key: str  # digest of everything that the result depends on
     make: Callable[[Path], dict | None]
     needs: Sequence[Stage] = ()  # whose paths it reads
-    in_place: bool = False
 
 
 @dataclass(frozen=True)
 class Stages:
     """Makes stages in an output folder.
 
-    ``say`` reports each stage when it begins or, if ``timed``, when it is done, with its time.
-    ``whole`` is a file that marks the output as complete; it is removed before anything is made.
-    Nothing outside of ``inside`` (the output folder) is ever deleted.
+    ``say`` reports each stage when it begins.  ``whole`` is a file that marks the output as
+    complete; it is removed before anything is made.
     """
 
     output: Path
     say: Say
     whole: Path | None = None
-    timed: bool = False
-    inside: Path | None = None
 
     def ensure(self, stage: Stage) -> dict:
         """Make a stage, and what it needs, unless it is up to date; return its facts."""
@@ -64,22 +57,16 @@ class Stages:
             return stamp["facts"]
         for needed in stage.needs:
             self.ensure(needed)
-        title = stage.title + ", again" * (stamp is not None)
-        if not self.timed:
-            self.say(title)
-        started = time.monotonic()
+        self.say(stage.title + ", again" * (stamp is not None))
         try:
             if self.whole is not None:
                 self._delete(self.whole)
-            facts = self._make(stage)
+            return self._make(stage)
         except OSError as error:
             what = error.filename or self.output
             raise UserError(
                 f"{stage.title}: {what} cannot be written: {error.strerror or error}"
             ) from error
-        if self.timed:
-            self.say(f"{title}: done in {duration(time.monotonic() - started)}")
-        return facts
 
     def is_outdated(self, stage: Stage) -> bool:
         """Whether a stage must be made: never made, made from other things, or damaged since."""
@@ -116,7 +103,7 @@ class Stages:
         return self.output / "stages" / f"{name}.json"
 
     def _delete(self, path: Path) -> None:
-        delete(path, self.inside or self.output)
+        delete(path, self.output)
 
     def _materials(self, stage: Stage) -> dict[str, str]:
         """A checksum of the files of each stage that a stage needs, if those still exist."""
@@ -128,27 +115,21 @@ class Stages:
         }
 
     def _make(self, stage: Stage) -> dict:
-        """Make a stage, perhaps elsewhere and then moved.  Its record is written last."""
+        """Make a stage elsewhere, then move it.  Its record is written last."""
         record = self._record(stage.name)
-        if stage.in_place:
-            facts = stage.make(self.output) or {}
-            files = describe(self.output, stage.makes)
-        else:
-            partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=self.output))
-            try:
-                for folder in stage.makes:
-                    (partial / folder).mkdir(parents=True)
-                facts = stage.make(partial) or {}
-                files = describe(partial, stage.makes)
-                record.parent.mkdir(exist_ok=True)  # first: it shows that the folder is ours
-                self._delete(record)
-                for folder in stage.makes:
-                    self._delete(self.output / folder)
-                    (self.output / folder).parent.mkdir(parents=True, exist_ok=True)
-                    os.rename(partial / folder, self.output / folder)
-            finally:
-                self.clear()
-        record.parent.mkdir(exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=self.output))
+        try:
+            for folder in stage.makes:
+                (partial / folder).mkdir(parents=True)
+            facts = stage.make(partial) or {}
+            files = describe(partial, stage.makes)
+            record.parent.mkdir(exist_ok=True)  # first: it shows that the folder is ours
+            self._delete(record)
+            for folder in stage.makes:
+                self._delete(self.output / folder)
+                os.rename(partial / folder, self.output / folder)
+        finally:
+            self.clear()
         stamp = {"key": stage.key, "materials": self._materials(stage), "files": files}
         write_json(record, {**stamp, "facts": facts}, sort_keys=True)
         return facts

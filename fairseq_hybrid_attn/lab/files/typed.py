@@ -14,12 +14,19 @@ import contextlib
 import dataclasses
 import math
 import re
+import unicodedata
 from collections.abc import Callable
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ...errors import UserError
+
+#: The longest name in bytes: file systems take 255, and endings are added.
+LONGEST = 120
+
+#: Letters and digits of any script, but no combining or invisible characters.
+_NAME = re.compile(r"\w(?:[\w .+=()-]*[\w+=()-])?")
 
 #: Metadata of fields that no file gives.
 BY_PROGRAM = {"by program": True}
@@ -60,7 +67,27 @@ def not_empty(items: tuple) -> str | None:
     return None if items else "give one, or leave the key out"
 
 
+def fault_of_name(name: str) -> str | None:
+    """What is wrong with a name; None if it can name a file or folder."""
+    if not _NAME.fullmatch(name) or unicodedata.normalize("NFC", name) != name:
+        return (
+            "use a name without slashes, of letters, digits and _ - + = ( ); spaces and dots only "
+            "within it, and - not first"
+        )
+    return "use a shorter name" if len(name.encode()) > LONGEST else None
+
+
+def fault_of_path(path: str) -> str | None:
+    """What is wrong with a path within a folder, whose parts are names."""
+    return next(filter(None, map(fault_of_name, path.split("/"))), None)
+
+
 Count = Annotated[int, at_least(1)]
+#: Names that become those of files and folders.
+Name = Annotated[str, fault_of_name]
+PathWithin = Annotated[str, fault_of_path]
+_CODE = "use a language's code, such as de or zh_CN"
+Language = Annotated[str, matching("[A-Za-z]{2,3}([-_][A-Za-z0-9]+)?", _CODE)]
 
 
 def _value(kind: Any, value: object, place: str) -> Any:

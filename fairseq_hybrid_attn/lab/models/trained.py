@@ -1,6 +1,6 @@
 """A trained model with what belongs to it, found from a path.
 
-A run and an exported model have these files, a run the last three in its corpus:
+A run and an exported model have these files:
 
 model.pt           the weights
 begun.json         the settings of its run
@@ -97,7 +97,7 @@ def find_model(path: Path, data: Path | None = None) -> TrainedModel:
     """The model of a run's folder, of an exported one, or of a checkpoint.
 
     Its text is treated as that of ``data`` (from `prepare`; or of fairseq-preprocess, which does
-    not say how).  By default, this is what lies beside an exported model, the corpus of a run, or
+    not say how).  By default, this is the corpus of a run, what lies beside an exported model, or
     the folder on which the checkpoint was trained.
     """
     if not path.exists():
@@ -130,16 +130,16 @@ def find_model(path: Path, data: Path | None = None) -> TrainedModel:
 
 
 def _data_of(folder: Path, begun: dict) -> Path | None:
-    """Where the corpus lies of a run's folder, or of an exported model, begun with this."""
-    if (folder / manifests.NAME).is_file():
-        return folder
-    runs = next((parent for parent in folder.parents if parent.name == "runs"), None)
-    if "workspace" in begun and runs:  # ROOT/runs/LABEL/PAPER/TABLE/ROW/COLUMN/SEED
-        label = folder.relative_to(runs).parts[0] if begun["workspace"]["own"] else ""
-        corpus = runs.parent / "corpora" / label / begun["settings"]["corpus"]
-        if (corpus / manifests.NAME).is_file():
-            return corpus
-    return None
+    """Where a run's corpus lies, while it is the one of its training; or else what it keeps of it.
+
+    An exported model keeps the same.
+    """
+    kept = read_manifest(folder)
+    if kept is None:
+        return None
+    corpus = folder / str(begun.get("corpus", ""))  # it has the text and the test sets as well
+    found = read_manifest(corpus)
+    return corpus.resolve() if found and found.digest == kept.digest else folder
 
 
 def _read_data(data: Path) -> tuple[Path, Manifest | None]:

@@ -13,6 +13,7 @@ from ..analysis.gates_measure import Gates, ModelGates
 from ..analysis.heads_measure import Heads, ModelHeads
 from ..analysis.maps_measure import ModelMaps, SentenceMaps, sentence_maps
 from ..files import provenance
+from ..files.json_files import read_json
 from ..files.text import read_lines
 from ..models import KINDS
 from ..models.attentions import SentenceAttention
@@ -20,7 +21,6 @@ from ..models.on_text import ModelOnText, Text, note, put_on_text
 from ..models.trained import TrainedModel
 from ..probing.results import read_results
 from ..runs.fairseq_commands import RunFolder, flags
-from ..scores.counts import SAMPLES, SEED
 from ..scores.generate_output import read_generated
 from ..scores.lengths_measure import ScoresByLength
 from . import curves_command as curves
@@ -73,6 +73,7 @@ class Findings:
     curves: list[Curve]
     probing: dict[str, dict]  #: by the names of the models probed
     notes: list[str]  #: about the scores
+    comparison: dict | None = None  #: the table of `compare` whose numbers stand for the scores
 
     @property
     def title(self) -> str:
@@ -82,10 +83,8 @@ class Findings:
         return {
             **vars(self),
             "models": [model.as_dict() for model in self.models],
-            "scores": [asdict(score) for score in self.scores],
+            "scores": [score.as_dict() for score in self.scores],
             "examples": [asdict(example) for example in self.examples],
-            "samples": SAMPLES,
-            "seed": SEED,
             "lengths": self.lengths.as_dict(),
             "curves": [curve.as_dict() for curve in self.curves],
         }
@@ -96,6 +95,7 @@ def measure(
     subjects: Mapping[str, Subject],
     asked: Request,
     probing: Mapping[str, dict],
+    comparison: dict | None = None,
 ) -> Findings:
     """Translate the test set with the models, score that, and look into them."""
     read_curves = curves.read_curves(log_files(subjects))
@@ -122,6 +122,7 @@ def measure(
         versions=provenance.versions(),
         code=provenance.code(),
         models=found,
+        comparison=comparison,
         scores=test_set.scores(systems),
         lengths=test_set.by_length(systems),
         examples=test_set.examples(systems),
@@ -129,6 +130,16 @@ def measure(
         probing=dict(probing),
         notes=test_set.notes,
     )
+
+
+def read_comparison(path: Path | None) -> dict | None:
+    """A table that `compare` wrote, with what it printed."""
+    if path is None:
+        return None
+    content = read_json(path)
+    if not isinstance(content, dict) or not {"grids", "notes"} <= content.keys():
+        raise UserError(f"--comparison {path} is not what `compare --write FILE.json` writes")
+    return content
 
 
 def translate(

@@ -27,7 +27,7 @@ from ..probing import probing_figure
 from ..probing import results as probing
 from ..scores import lengths_command as lengths
 from ..scores import lengths_figure as length_figure
-from ..scores.counts import SAMPLES, SEED
+from ..scores import statistics
 from . import curves_command as curves
 from . import curves_figure as curve_figure
 from .findings import Findings, ModelFindings
@@ -44,9 +44,11 @@ _ALL = 3_000
 def glance_part(findings: Findings) -> Iterator[str]:
     """Say how good the models are, compared with what, and what their attention does."""
     several = len(findings.models) > 1
+    yield from _comparison(findings)
     for model in findings.models:
         about = model.description.removeprefix(f"{model.name}; ")
-        cards = [*_score_cards(findings, model), *_attention_cards(model)]
+        scores = [] if findings.comparison else _score_cards(findings, model)
+        cards = [*scores, *_attention_cards(model)]
         yield item("cards", f"{model.name}: {about}" if several else about, cards)
     (first, *_) = findings.models[0].maps.sentences
     caption = "A sentence, and the attention when its reference is forced on the decoder"
@@ -62,20 +64,26 @@ def glance_part(findings: Findings) -> Iterator[str]:
         )
 
 
+def _comparison(findings: Findings) -> Iterator[str]:
+    """The table of `compare`, over all of its seeds; the page's translations are of one seed."""
+    if findings.comparison:
+        for grid in findings.comparison["grids"]:
+            shown = Grid(grid["headings"], grid["rows"], grid["left"])
+            yield item("table", shown, grid["title"] or "All seeds")
+        yield from filter(None, findings.comparison["notes"])
+
+
 def _score_cards(findings: Findings, model: ModelFindings) -> Iterator[tuple[str, str, str]]:
     for score in findings.scores:
         if "." in score.name:  # one of several sets
             continue
-        ours = score.systems[model.name]
-        interval = "" if ours.interval is None else f" ± {ours.interval:.2f}"
+        ours, _, _ = score.systems[model.name].cells()
         detail = [f"{score.sentences:,} sentences", model.search]
-        yield (score.label, f"{ours.value:.2f}{interval}", "; ".join(detail))
+        yield (score.label, ours, "; ".join(detail))
     bleu, first = findings.scores[0], findings.models[0].name
-    ours = bleu.systems[model.name]
     if model.name != first:
-        chance = "" if ours.p_value is None else f", p = {ours.p_value:.3f}"
-        gain = ours.value - bleu.systems[first].value
-        yield (f"against {first}", f"{gain:+.2f}", f"{bleu.label}{chance}")
+        _, gain, p = bleu.systems[model.name].cells()
+        yield (f"against {first}", gain, f"{bleu.label}, p = {p}")
 
 
 def _attention_cards(model: ModelFindings) -> Iterator[tuple[str, str, str]]:
@@ -128,22 +136,18 @@ def models_part(findings: Findings) -> Iterator[str]:
 
 def scores_part(findings: Findings) -> Iterator[str]:
     """Show scores, and how likely the differences are due to chance."""
+    if findings.comparison:
+        yield from _comparison(findings)
+        return
     names = [model.name for model in findings.models]
     rows = []
     for score in findings.scores:
         _, _, test_set = score.name.partition(".")
         label = f"{score.label}, {test_set}" if test_set else score.label
-        cells = lengths.cells_of_systems(names, score.systems)
-        rows.append([label, f"{score.sentences:,}", *cells])
-    headings = ["score", "sentences", *lengths.headings_of_systems(names)]
+        rows.append([label, f"{score.sentences:,}", *statistics.line(names, score.systems)])
+    headings = ["score", "sentences", *statistics.headings(names)]
     yield item("table", Grid(headings, rows, left=1))
-    how = f"± is half the 95 % interval over {SAMPLES:,} bootstrap samples of the test set"
-    if len(names) > 1:
-        how += (
-            f". p is of the paired bootstrap against {names[0]}, two-sided. It does not cover "
-            "other trainings of the same models"
-        )
-    yield f"{how}. Seed {SEED}."
+    yield f"{statistics.HOW} {statistics.FEW_SEEDS[1]}"
     yield from findings.notes
     for label, signature in dict.fromkeys((s.label, s.signature) for s in findings.scores):
         yield f"{label}: {signature}"

@@ -44,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "output of `probe --json` for a model; may be repeated"
     named = flags.named_path
     add("--probing", action="append", type=named, metavar="NAME=FILE", default=[], help=text)
+    text = "show the numbers of `compare --write FILE` (.json), of all seeds, in place of its own"
+    add("--comparison", type=Path, metavar="FILE", help=text)
     group = parser.add_argument_group("instead of what is found; by default")
     add = group.add_argument
     add("--gen-subset", default="test", metavar="NAME", help="test")
@@ -60,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from ..analysis import maps_page  # here: these import torch, which takes seconds
     from ..models.loading import device_of
-    from .findings import measure, read_probing
+    from .findings import measure, read_comparison, read_probing
     from .parts import page
     from .subjects import Request, find_subject
 
@@ -94,7 +96,8 @@ def run(args: argparse.Namespace) -> None:
     read += [path for _, path in args.probing]
     check_outputs({"--output": args.output, "--json": args.json}, read)
     probing = read_probing(args.probing, subjects)
-    findings = measure(models, subjects, asked, probing)
+    comparison = read_comparison(args.comparison)
+    findings = measure(models, subjects, asked, probing, comparison)
     if args.json:
         write_json(args.json, findings.as_dict())
     outputs.write_page(args.output, page(findings))

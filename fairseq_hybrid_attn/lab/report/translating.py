@@ -26,15 +26,16 @@ def translated(
     read = [model, *data.glob(f"{subset}.*"), *data.glob("dict.*")]
     key = digest({"command": command, "sha256": {str(path): sha256(path) for path in read}})
 
-    def make(_: Path) -> None:
+    makes = folder.translation.name
+
+    def make(partial: Path) -> None:
         try:
-            run_program(command, log)
+            run_program(generate_command(data, model, subset, partial / makes, **how), log)
         except UserError as error:
             raise UserError(f"{model}: {error}\n   Full log: {log}") from None
 
     output = folder.generated(subset)
     title = f"{log}: translating {subset} with {model}"
-    makes = (str(output.relative_to(folder.path)),)
     outputs.make_folder("the folder of translations", folder.path)
-    Stages(folder.path, note).ensure(Stage("translate", title, makes, key, make, in_place=True))
+    Stages(folder.path, note).ensure(Stage("translate", title, (makes,), key, make))
     return command, output

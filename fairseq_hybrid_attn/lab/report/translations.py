@@ -14,14 +14,11 @@ from ..corpora.test_sets import slices
 from ..corpora.tokenisers import detokeniser
 from ..files.text import read_lines, require_equal
 from ..models.on_text import ModelOnText, joined
+from ..scores.counts import Score
 from ..scores.lengths_command import count_words
-from ..scores.lengths_measure import (
-    ScoresByLength,
-    SystemScore,
-    compare_systems,
-    score_by_length,
-)
+from ..scores.lengths_measure import ScoresByLength, score_by_length
 from ..scores.metrics import build_metric, default_scores, language
+from ..scores.statistics import Compared, compare
 from .subjects import Subject
 
 #: Sentences shown of the best, and as many of the worst.
@@ -36,7 +33,11 @@ class SetScore:
     label: str  #: for display
     signature: str
     sentences: int
-    systems: dict[str, SystemScore]  #: others are compared with the first
+    systems: dict[str, Compared]  #: others are compared with the first
+
+    def as_dict(self) -> dict:
+        systems = {name: one.as_dict() for name, one in self.systems.items()}
+        return {**vars(self), "systems": systems}
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,11 @@ class TestSet:
                     label=metric.label,
                     signature=metric.signature(),
                     sentences=len(numbers[part]),
-                    systems=compare_systems(
-                        {name: whole.of(numbers[part], suffix) for name, whole in counts.items()}
+                    systems=compare(
+                        {
+                            system: {1: Score.of(whole.of(numbers[part], suffix))}
+                            for system, whole in counts.items()
+                        }
                     ),
                 )
                 for suffix, part in self.sets.items()

@@ -1,23 +1,14 @@
-"""A plan as ``--dry-run`` prints it: what exists, what would be done, and how long it takes."""
+"""A plan as ``--dry-run`` prints it: what exists, and what would be done."""
 
 from __future__ import annotations
 
-import math
 import textwrap
 
-from ..corpora.manifest import read_manifest
+from ..corpora.own import pairs_given
 from .devices import Devices, share_out
-from .plan import Plan, model_size
+from .plan import Plan
 from .status import REDO, State, Status, devices_of
 from .workspace import Run
-
-#: Operations per second of a training, to estimate its time: measured on a CPU core in our own
-#: runs, and guessed for a data-centre GPU in half precision.
-SPEED = {"cpu": 4e10, "cuda": 3e13}
-#: The least seconds of a batch: the rest of an update takes time as well, however small the model.
-SECONDS_A_BATCH = 0.05
-#: Tokens of an average sentence, to estimate the length of epochs before the corpus exists.
-TOKENS_A_SENTENCE = 28
 
 
 def describe(
@@ -48,7 +39,7 @@ def describe(
 
 def _rows_have(runs: list[Run], devices: Devices) -> list[str]:
     """What the rows' own settings, which a profile does not override, make of it."""
-    trained = [run for run in runs if not run.settings.aligner]
+    trained = [run for run in runs if not run.settings.aligner and run.settings.updates != 0]
     facts: dict[str, list] = {
         "models": [run.settings.train.get("arch") for run in trained],
         "training": [_length(run) for run in trained],
@@ -63,10 +54,11 @@ def _rows_have(runs: list[Run], devices: Devices) -> list[str]:
 
 def _corpora(runs: list[Run]) -> list[str]:
     lines = []
-    for folder in dict.fromkeys(run.corpus_folder for run in runs):
-        users = [run for run in runs if run.corpus_folder == folder]
-        run = users[0]
-        state = "prepared" if read_manifest(folder) else "to be prepared" + _comes_from_you(run)
+    for run in {run.corpus_folder: run for run in reversed(runs)}.values():
+        users = [user for user in runs if user.corpus_folder == run.corpus_folder]
+        state, manifest = "to be prepared" + _comes_from_you(run), run.manifest
+        if manifest:
+            state = f"prepared, {manifest.source}-{manifest.target}: {manifest.pairs}"
         lines.append(f"Corpus {run.settings.corpus}: {state}")
         if any(user.settings.align for user in users) and run.recipe.gold is None:
             lines.append("   without hand-aligned sentences: no alignment error rate")
@@ -76,9 +68,12 @@ def _corpora(runs: list[Run]) -> list[str]:
 def _comes_from_you(run: Run) -> str:
     """Which files of a corpus cannot be downloaded."""
     if run.workspace.own is not None:
-        return f" from {run.workspace.own.folder}, {run.recipe.source}-{run.recipe.target}"
+        rules = ", ".join(run.recipe.clean.rules)
+        told = f" from {run.workspace.own}, {run.recipe.source}-{run.recipe.target}: "
+        told += f"{pairs_given(run.recipe)} pairs given"
+        return told + f"; training pairs of {rules} are left out" * bool(rules)
     if run.recipe.lacks_text:
-        return "; from your own text: name its folder with --data"
+        return "; from your own text: name it by --text"
     files = [archive.file for archive in run.recipe.archives if not archive.urls]
     if run.recipe.licence and (files or not run.recipe.archives):
         return "; licensed, you supply its files (the message says which)"
@@ -86,12 +81,11 @@ def _comes_from_you(run: Run) -> str:
 
 
 def _runs(able: list[tuple[Run, Status]], slots: list[Devices], redo: bool) -> list[str]:
-    """A line for each run, and about how long all take that are to be done."""
+    """A line for each run."""
     if not able:
         return ["", "Nothing to run."]
     now = sum(state.is_to_do(redo) for _, state in able)
     lines = ["", f"Runs: {len(able)}" + f", of which {now} to do" * (now < len(able))]
-    times, sizes = [], []
     for run, state in able:
         line = f"   {run.name}: {state}"
         if state.is_there:
@@ -99,31 +93,18 @@ def _runs(able: list[tuple[Run, Status]], slots: list[Devices], redo: bool) -> l
         if state.state is State.STALE and not redo:
             line += "; left as it is"
         if state.is_to_do(redo) and run.settings.aligner:
-            times.append(0.0)
             line += f"; by {run.settings.aligner}"
         elif state.is_to_do(redo):
-            parameters = model_size(run)
-            times.append(_guess_seconds(run, parameters, slots[0]))
-            sizes.append(_disk(run, parameters))
             line += f"; {_work(run, slots[0])}"
-            line += "" if math.isnan(times[-1]) else f"; about {hours(times[-1])}"
         lines.append(line)
     if not redo and any(state.state is State.STALE for _, state in able):
         lines.append(f"   {REDO}")
-    if not times:
-        return lines
-    at_once, largest = min(len(slots), len(times)), max(filter(math.isfinite, sizes), default=0)
-    if math.isnan(sum(times)):
-        lines.append("   the time can be estimated when the corpora are prepared")
-    else:
-        lines.append(
-            f"   about {hours(sum(times) / at_once)} in all, {at_once} side by side: a rough "
-            "guess from the number of operations, not measured"
-        )
-    return [*lines, f"   disk while a run trains: at most about {largest / 1e9:.1f} GB"]
+    return lines
 
 
 def _work(run: Run, devices: Devices) -> str:
+    if run.settings.updates == 0:
+        return "translates as it is"
     max_tokens, update_freq = share_out(run.settings.batch, devices.world)
     return f"{_length(run)} ({devices.world} x {max_tokens} tokens x {update_freq})"
 
@@ -134,35 +115,6 @@ def _length(run: Run) -> str:
     if "patience" in settings.train:
         length = f"at most {length}"
     return f"{length} of {settings.batch.tokens:,} tokens"
-
-
-def _guess_seconds(run: Run, parameters: float, devices: Devices) -> float:
-    """A rough guess of a training's time: 6 operations per token and parameter."""
-    workers = devices.threads if devices.kind == "cpu" else devices.world
-    operations = 6 * parameters * _tokens(run) / (SPEED[devices.kind] * workers)
-    batches = _tokens(run) / (devices.world * share_out(run.settings.batch, devices.world)[0])
-    return max(operations, SECONDS_A_BATCH * batches)
-
-
-def _tokens(run: Run) -> float:
-    """About how many tokens a run trains on, at most; NaN if this is not known yet."""
-    settings, recipe = run.settings, run.recipe
-    numbers = []
-    if settings.updates:
-        numbers.append(settings.updates * settings.batch.tokens)
-    if settings.epochs:
-        manifest = read_manifest(run.corpus_folder)
-        expected = recipe.expect.get("train") or recipe.about.get("train", 0)
-        pairs = manifest.counts["train"] if manifest else expected
-        if pairs:
-            numbers.append(settings.epochs * pairs * TOKENS_A_SENTENCE)
-    return min(numbers, default=math.nan)
-
-
-def _disk(run: Run, parameters: float) -> float:
-    """Bytes.  Checkpoints hold weights and two moments in fp32; up to three extra ones exist."""
-    checkpoints = run.settings.checkpoints
-    return (checkpoints.average + checkpoints.curve + 3) * 12.0 * parameters
 
 
 def hours(seconds: float) -> str:

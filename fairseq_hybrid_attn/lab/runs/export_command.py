@@ -26,7 +26,8 @@ from ..files.checkpoints import architecture, read_checkpoint
 from ..files.json_files import write_json
 from ..files.text import read_lines
 from ..models.trained import BEGUN, CHECKPOINT, find_model
-from ..scores.metrics import Score, build_metric
+from ..scores.counts import Score
+from ..scores.metrics import build_metric
 from .results import read_result
 
 if TYPE_CHECKING:

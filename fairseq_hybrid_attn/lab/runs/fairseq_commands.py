@@ -18,6 +18,9 @@ from .devices import Devices, share_out
 
 USER_DIR = Path(__file__).resolve().parents[2]
 
+#: Flags of fairseq-train that its task needs in translation as well: how long sentences may be.
+OF_TASK = ("max-source-positions", "max-target-positions")
+
 #: An interval of epochs that is never reached, for checkpoints by updates.
 NEVER = 1_000_000
 
@@ -87,6 +90,18 @@ class RunFolder:
     result = property(lambda self: self.path / "result.json")
     counts = property(lambda self: self.path / "counts.json.gz")
     lock = property(lambda self: self.path / ".lock")
+    #: What prepares text for its model: a copy, so that it translates wherever it is.
+    for_model = property(
+        lambda self: [self.path / name for name in ("manifest.json", "bin", "subwords")]
+    )
+    #: What a run makes of a trained model, the last first.
+    following = property(
+        lambda self: [
+            *(self.result, self.counts, self.curve, self.path / "curve", self.gates),
+            *(self.alignment_score, self.alignment, self.score, self.hypotheses),
+            self.translation,
+        ]
+    )
 
     def generated(self, subset: str = "test") -> Path:
         return self.translation / f"generate-{subset}.txt"
@@ -157,7 +172,7 @@ class RunCommands:
         return generate_command(
             *(self.corpus.binary, self.folder.model, subset, results or self.folder.translation),
             languages=(self.corpus.source, self.corpus.target),
-            search=flags(self.settings.generate),
+            search=flags(self._of_task() | self.settings.generate),
             on_cpu=self.on_cpu,
             user_dir=self.user_dir,
         )
@@ -188,7 +203,7 @@ class RunCommands:
             *flags(self.settings.align),
             *self._gold_flags(),
             *flags(table=True, output=folder.alignment, json=folder.alignment_score),
-            *flags(by_sentence=True, max_tokens=GENERATE_TOKENS[self.devices.kind]),
+            *flags(max_tokens=GENERATE_TOKENS[self.devices.kind]),
             *flags(device="cpu" if self.on_cpu else None),
         ]
 
@@ -226,6 +241,10 @@ class RunCommands:
             *flags(source=corpus.gold_file(f"words.{corpus.source}")),
             *flags(target=corpus.gold_file(f"words.{corpus.target}"), json=folder.alignment_score),
         ]
+
+    def _of_task(self) -> dict:
+        train = self.settings.train
+        return {flag: train[flag] for flag in (*OF_TASK, "truncate-source") if flag in train}
 
     @property
     def on_cpu(self) -> bool:

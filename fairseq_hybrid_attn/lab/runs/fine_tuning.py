@@ -2,37 +2,70 @@
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
 
 from fairseq.data import Dictionary
 
 from ...errors import UserError
 from ...tasks.resumable import DICTIONARIES, checksum_of_words
-from ..config.settings import Settings
+from ..config.settings import WEIGHTS_OF, Settings
 from ..files.checkpoints import read_checkpoint
 from ..models.trained import TrainedModel
 
-#: The flag of fairseq-train that loads weights alone: the optimiser and its schedule start anew.
-WEIGHTS_OF = "finetune-from-model"
 _EMBEDDINGS = {"source": "encoder.embed_tokens.weight", "target": "decoder.embed_tokens.weight"}
 
 
+#: A fine-tuning's updates, and its warm-up's, as a share: of the model's training, and of its own.
+_SHARE = 0.1
+
+
 def settings_from(trained: TrainedModel) -> dict:
-    """The settings of a model's own run, as a file would have them, to train on your text."""
+    """The settings of a model's own run, as a file would have them, to train on your text.
+
+    It is a tenth as long as the model's training, and goes on at the rate that this ended with.
+    """
     if "train" not in trained.settings:
         raise UserError(f"--from {trained.checkpoint}: name a run, or a model that was exported")
     before = Settings.of_dict(trained.settings)
+    train = {**before.train, WEIGHTS_OF: str(trained.checkpoint.resolve())}
+    train["lr"] = last_rate(before)
+    for flag, length in (("max-update", before.updates), ("max-epoch", before.epochs)):
+        if length:
+            train[flag] = max(1, round(_SHARE * length))
+    if before.updates and "warmup-updates" in train:
+        train["warmup-updates"] = max(1, round(_SHARE * train["max-update"]))
+    if before.updates and "total-num-update" in train:
+        train["total-num-update"] = train["max-update"]
+    made = before.checkpoints
+    every = made.every if made.unit == "epoch" else max(1, round(_SHARE * made.every))
     return {
         "corpus": "own",
-        "train": {**before.train, WEIGHTS_OF: str(trained.checkpoint.resolve())},
+        "train": train,
         "batch": {"tokens": before.batch.tokens, "per-device": before.batch.per_device},
-        "checkpoints": {
-            "unit": before.checkpoints.unit,
-            "every": before.checkpoints.every,
-            "average": before.checkpoints.average,
-        },
+        "checkpoints": {"unit": made.unit, "every": every, "average": made.average},
         "generate": before.generate,
     }
+
+
+def last_rate(settings: Settings) -> float:
+    """The learning rate that a training ends with, or a tenth of its highest where that is low."""
+    train, updates = settings.train, settings.updates
+    highest, warm_up = float(train["lr"]), int(train.get("warmup-updates") or 0)
+    last = _SHARE * highest
+    if train.get("lr-scheduler") == "inverse_sqrt" and updates and warm_up:
+        last = highest * min(1.0, math.sqrt(warm_up / updates))
+    return float(f"{last:.2g}")
+
+
+def name_of(trained: TrainedModel) -> str:
+    """What a model is called: its folder, a run by its row and seed."""
+    folder = trained.checkpoint.resolve().parent
+    name = folder.name
+    if (folder / "result.json").exists():
+        name = f"{folder.parents[1].name}.{name}"
+    return re.sub(r"[^\w.+=-]", "-", name).lstrip(".-")
 
 
 def check_dictionaries(model: Path, data: Path, languages: tuple[str, str]) -> None:

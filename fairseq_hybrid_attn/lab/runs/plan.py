@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
-import math
-import textwrap
-import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
-from types import SimpleNamespace
+from functools import cached_property
 
 from ...errors import UserError
 from ..config.paper_tables import Cell, Table, load_table, row_place
-from ..files.text import count_lines
+from .checks import fault
 from .devices import Devices
-from .fairseq_commands import flags
 from .status import State, Status, status
 from .workspace import Run, Workspace
 
@@ -75,22 +68,21 @@ class Plan:
         """Names of rows that the paper quotes from others."""
         return list(dict.fromkeys(cell.row.name for cell in self.cells if cell.row.cited))
 
-    def check(self) -> tuple[list[tuple[Run, Status]], list[str]]:
+    def check(self, devices: Devices) -> tuple[list[tuple[Run, Status]], list[str]]:
         """The runs that can be done, with their states; what is wrong with others, a line each."""
         able, faults = [], dict.fromkeys(self.faults)
         for run in self.runs:
             try:
                 state = status(run)
-                fault = None if state.state is State.DONE else fault_of_flags(run)
+                found = None if state.state is State.DONE else fault(run, devices)
             except UserError as error:
                 faults[str(error)] = None
                 continue
-            if fault is None:
+            if found is None:
                 able.append((run, state))
             else:
-                *table, row, _ = run.cell.split("/")
-                where = row_place("/".join(table), row, run.workspace.configs)
-                faults[f"{where}: {fault}"] = None
+                where = row_place(run.cell.table, run.cell.row, run.workspace.configs)
+                faults[f"{where}: {found}"] = None
         return able, [" ".join(fault.split()) for fault in faults]
 
 
@@ -110,6 +102,36 @@ def make_plan(
     return Plan(table, workspace, cells, seeds)
 
 
+def make_plans(
+    place: Workspace, names: Sequence[str], columns: Sequence[str], seeds: tuple[int, ...]
+) -> list[Plan]:
+    """The plans for tables (``paper/table``), each of which may be followed by some of its rows."""
+    if "/" not in names[0]:
+        raise UserError(f"{names[0]}: name a table first, as PAPER/TABLE")
+    loaded: list[tuple[Table, list[str]]] = []
+    for name in names:
+        if name.rstrip("/") in {table.name for table, _ in loaded}:
+            raise UserError(f"{name} is named twice; name all of its rows after it")
+        if "/" in name:
+            loaded.append((load_table(name.rstrip("/"), place.configs), []))
+        else:
+            loaded[-1][1].append(name)
+    named = {column.name for table, _ in loaded for column in table.columns}
+    plans = []
+    for table, rows in loaded:
+        chosen = [column.name for column in table.columns if column.name in columns]
+        if columns and not chosen:
+            table.column(columns[0])  # its error lists the columns
+        plan = make_plan(table, place, rows, chosen, seeds)
+        if not plan.cells:
+            raise UserError(f"{table.name}: none of these rows is in these columns")
+        plans.append(plan)
+    for name in columns:
+        if name not in named:
+            raise UserError(f"--columns {name}: none of these tables has it")
+    return plans
+
+
 def run_of_row(place: Workspace, row: str, column: str | None, seed: int) -> Run:
     """The run of ``paper/table/row``; a row with several runs needs a column."""
     table, _, name = row.rpartition("/")
@@ -123,87 +145,3 @@ def run_of_row(place: Workspace, row: str, column: str | None, seed: int) -> Run
         reasons = ", ".join(dict.fromkeys(reason for _, reason in plan.planned))
         raise UserError(f"{row} is not run: {reasons or 'cited by the paper'}")
     return plan.runs[0]
-
-
-def fault_of_flags(run: Run) -> str | None:
-    """What fairseq does not take of a run's flags; its programs would fail, the second one late."""
-    if run.settings.aligner:
-        return None
-    commands = run.commands(Devices("cpu"))
-    for key, words in {"train": commands.train(run.seed), "generate": commands.generate()}.items():
-        if refusal := _refusal(*words):
-            return f"{key}: {refusal}"
-    try:
-        model_size(run)
-    except UserError as error:
-        return f"train: {error}"
-    return None
-
-
-@cache
-def _refusal(program: str, *words: str) -> str | None:
-    """What a program of fairseq says of its flags, if it does not take them."""
-    from fairseq import options
-
-    from ... import models  # noqa: F401  (fairseq gets to know them)
-
-    logging.getLogger("fairseq.utils").setLevel(logging.WARNING)
-    training = program == "fairseq-train"
-    parser = options.get_training_parser() if training else options.get_generation_parser()
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(said):
-            options.parse_args_and_arch(parser, list(words))
-    except SystemExit:
-        told = said.getvalue().strip().rpartition("error: ")[2]
-    except Exception as error:  # fairseq evaluates some values
-        told = f"{type(error).__name__}: {error}"
-    else:
-        return None
-    return f"{program}: {textwrap.shorten(told, 200)}"
-
-
-def model_size(run: Run) -> float:
-    """The number of its parameters; NaN if fairseq does not make the model."""
-    corpus, sizes = run.prepared_corpus, [run.recipe.subwords.size] * 2
-    files = [corpus.binary / f"dict.{side}.txt" for side in (corpus.source, corpus.target)]
-    if all(file.is_file() for file in files):
-        sizes = [count_lines(file) + 4 for file in files]
-    try:
-        words = flags(run.settings.train)
-        return parameter_count(tuple(words), *sizes, run.recipe.subwords.one_dictionary)
-    except UserError:  # our models say what is wrong
-        raise
-    except Exception:  # whatever fairseq raises; perhaps only of what the task has in training
-        return math.nan
-
-
-@cache
-def parameter_count(words: tuple[str, ...], source: int, target: int, shared: bool) -> int:
-    """The number of parameters, shared ones counted once.
-
-    ``words`` are flags of fairseq-train; ``source`` and ``target`` sizes of the dictionaries, which
-    may be one, ``shared``.
-    """
-    import torch
-    from fairseq import options
-    from fairseq.data import Dictionary
-    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-    from fairseq.models import build_model
-
-    from ... import models  # noqa: F401  (fairseq gets to know them)
-
-    logging.getLogger("hydra").setLevel(logging.WARNING)
-    with warnings.catch_warnings():  # hydra's, about how fairseq calls it
-        warnings.simplefilter("ignore")
-        args = options.parse_args_and_arch(options.get_training_parser(), ["data", *words])
-        cfg = convert_namespace_to_omegaconf(args)
-    dictionaries = [Dictionary(), Dictionary()]
-    for dictionary, size in zip(dictionaries, (source, target), strict=True):
-        for number in range(size - len(dictionary)):
-            dictionary.add_symbol(f"word{number}")
-    first, second = dictionaries if not shared else dictionaries[:1] * 2
-    task = SimpleNamespace(source_dictionary=first, target_dictionary=second)
-    with torch.device("meta"):  # shapes only, no memory
-        model = build_model(cfg.model, task)
-    return sum(parameter.numel() for parameter in model.parameters())

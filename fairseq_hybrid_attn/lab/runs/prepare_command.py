@@ -1,12 +1,12 @@
 """Make data that fairseq trains on, from a corpus or your own text.
 
   fairseq-hybrid prepare iwslt14.de-en.fairseq --output data/iwslt14
-  fairseq-hybrid prepare own --own my-text --output data/mine
-  fairseq-hybrid prepare iwslt14.de-en.mma --own x.de x.en --output data/mine
-  fairseq-hybrid prepare --like models/mma --own my-text --output data/mine
+  fairseq-hybrid prepare own --text my-text --output data/mine
+  fairseq-hybrid prepare iwslt14.de-en.mma --text x.de --text x.en --output data/mine
+  fairseq-hybrid prepare --like models/mma --text my-text --output data/mine
 
 A recipe (configs/corpora/NAME.yaml) says what is downloaded and how it is cleaned, tokenised
-and split into subwords.  --own takes your text instead, and treats it as the recipe says.  Give a
+and split into subwords.  --text takes your text instead, and treats it as the recipe says.  Give a
 folder with train, valid and test (train.de, train.en, ...), or one pair of files that differ only
 in their languages (x.de, x.en), which is then split.  Files may be .gz.
 
@@ -21,7 +21,7 @@ import argparse
 from pathlib import Path
 
 from ...errors import UserError
-from ..cli.flags import positive
+from ..cli.flags import add_text, positive
 from ..files.processes import stop_at_signals
 from ..files.yaml_files import CONFIGS
 
@@ -37,10 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "folder with corpora/ (%(default)s)"
     add("--configs", type=Path, default=CONFIGS, metavar="DIR", help=text)
     add("--workers", type=positive, metavar="N", help="processes (one per core)")
-    text = "your text: a folder, or two files"
-    add("--own", type=Path, nargs="+", metavar="DIR|FILE", help=text)
-    add("--source-lang", metavar="L", help="translate your text from this language")
-    add("--target-lang", metavar="L", help="translate your text to this language")
+    add_text(parser)
     add("--pairs", type=positive, metavar="N", help="train on N pairs, the same ones each time")
     text = "number of merges or subwords, instead of the recipe's"
     add("--subword-size", type=positive, metavar="N", help=text)
@@ -50,33 +47,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from ..corpora import load_corpus, own_corpus
-    from ..corpora.definition import PARTS, with_options
+    from ..corpora.definition import with_options
     from ..corpora.pipeline import prepare
     from ..models.trained import corpus_like, find_model
 
     if (args.recipe is None) == (args.like is None):
         raise UserError("name a recipe; or a model, by --like")
     corpus = load_corpus(args.recipe or "own", args.configs)
-    own = args.own and (args.own[0] if len(args.own) == 1 else args.own)
     if args.like:
-        if not args.own or args.source_lang or args.target_lang or args.subword_size:
-            raise UserError("--like takes your text, --own, and all else from the model")
-        corpus = corpus_like(find_model(args.like), corpus, own)
-    elif args.own:
-        corpus = own_corpus(corpus, own, args.source_lang, args.target_lang)
+        if not args.text or args.source_lang or args.target_lang or args.subword_size:
+            raise UserError("--like takes your text, --text, and all else from the model")
+        corpus = corpus_like(find_model(args.like), corpus, args.text)
+    elif args.text:
+        corpus = own_corpus(corpus, args.text, args.source_lang, args.target_lang)
     elif args.source_lang or args.target_lang:
-        raise UserError("--source-lang and --target-lang need --own; a recipe has its direction")
+        raise UserError("--source-lang and --target-lang need --text; a recipe has its direction")
     corpus = with_options(corpus, args.pairs, args.subword_size)
     stop_at_signals()  # so that partial output is removed and child processes end
     output = args.output
     manifest = prepare(corpus, output, args.downloads, args.workers, alignments=args.alignments)
-    counts = ", ".join(f"{part} {manifest.counts[part]:,}" for part in PARTS)
-    if manifest.tests:
-        counts += f" ({', '.join(f'{name} {count:,}' for name, count in manifest.tests.items())})"
-    print(f"{corpus.title}, {corpus.source} to {corpus.target}: {counts}")
-    for part, reasons in manifest.dropped.items():
-        listed = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
-        print(f"dropped from {part}: {listed}")
+    print(f"{corpus.title}, {corpus.source} to {corpus.target}: {manifest.pairs}")
     if manifest.gold:
         print(f"hand-aligned: {manifest.gold['sentences']:,} sentences, in {output / 'gold'}")
     if args.alignments:

@@ -11,22 +11,21 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from ...errors import UserError
 from ..corpora.words import has_spaces
-from ..files.checksums import digest
 from ..files.json_files import read_json
 from ..files.text import read_lines
 from ..files.writing import atomic_write
-from ..scores import LENGTH_RATIO, Group
+from ..scores import Group
 from ..scores.counts import SentenceCounts
 from ..scores.lengths_measure import word_counts
 from .fairseq_commands import RunFolder
-from .run_scores import read_rates
+from .run_scores import error_rates, read_scores
 from .workspace import Run
 
 
@@ -42,14 +41,9 @@ class RunCounts:
     def of(self, score: str, group: Group | None = None) -> SentenceCounts | None:
         """The counts behind a score, of sentences whose sources have so many words.
 
-        None if they are not there.  That of a length ratio are those of BLEU.
+        None if they are not there.
         """
         metric, dot, test_set = score.partition(".")
-        if metric == LENGTH_RATIO:
-            # In the words that BLEU counts; of tokenised text, in its own.
-            words = next((name for name in ("given_bleu", "bleu") if name in self.counts), "")
-            found = self.of(f"{words}{dot}{test_set}", group)
-            return found and replace(found, kind=LENGTH_RATIO)
         if metric == "aer":
             return self.counts.get(score)
         suffix = f"{dot}{test_set}"
@@ -78,14 +72,22 @@ def write_counts(run: Run) -> None:
 
 def counts_of(folder: RunFolder) -> dict:
     """``counts`` and ``parts`` of what the commands that scored a model have written."""
-    score = read_json(folder.score) or {}
-    counts = dict(score.get("counts", {}))
-    for name, rate in read_rates(folder.alignment_score).items():
-        if rate.sentences:
-            rows = [astuple(sentence) for sentence in rate.sentences]
-            gold = digest([[sentence.sure, sentence.possible] for sentence in rate.sentences])
-            counts[name] = {"kind": "aer", "text": gold, "signature": "", "rows": rows}
-    return {"counts": counts, "parts": score.get("parts", {})}
+    parts = (read_json(folder.score) or {}).get("parts", {})
+    counts = {name: score.counts for name, score in error_rates(folder).items()}
+    by_metric: dict[str, dict[str, SentenceCounts]] = {}
+    for name, score in read_scores(folder.score).items():
+        metric, dot, test_set = name.partition(".")
+        if score.counts:
+            by_metric.setdefault(metric, {})[f"{dot}{test_set}"] = score.counts
+    for metric, sets in by_metric.items():
+        rows = {
+            number: row
+            for suffix, of_set in sets.items()
+            for number, row in zip(range(*parts[suffix]), of_set.rows, strict=True)
+        }
+        one = sets[""]
+        counts[metric] = replace(one, rows=np.array([rows[n] for n in sorted(rows)]))
+    return {"counts": {name: of.as_dict() for name, of in counts.items() if of}, "parts": parts}
 
 
 def _source_words(run: Run) -> list[int] | None:
@@ -109,8 +111,5 @@ def read_counts(path: Path) -> RunCounts:
 
 
 def _read(content: dict) -> RunCounts:
-    counts = {
-        name: SentenceCounts(of["kind"], np.array(of["rows"], float), of["text"], of["signature"])
-        for name, of in content["counts"].items()
-    }
+    counts = {name: SentenceCounts.of_dict(of) for name, of in content["counts"].items()}
     return RunCounts(counts, {part: tuple(ends) for part, ends in content["parts"].items()})

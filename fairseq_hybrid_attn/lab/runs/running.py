@@ -1,36 +1,34 @@
-"""Do runs: prepare their corpora, then do stage after stage, resumed where they stopped."""
+"""Do runs: prepare their corpora, then do step after step, resumed where they stopped."""
 
 from __future__ import annotations
 
-import contextlib
 import os
+import textwrap
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from zipfile import is_zipfile
 
 from ...errors import UserError
-from ..corpora.manifest import read_manifest
+from ..config.settings import WEIGHTS_OF
 from ..corpora.pipeline import prepare
 from ..files import provenance
 from ..files.checkpoints import read_checkpoint, repair
 from ..files.checkpoints import updates as updates_of
-from ..files.checksums import digest
-from ..files.console import Console, progress_line
+from ..files.console import Console, duration, progress_line
 from ..files.deleting import check_inside, delete
 from ..files.json_files import read_json, write_json
-from ..files.lock import locked
-from ..files.processes import ProgramFailed, default_workers, run_program
-from ..files.stages import Stage, Stages
+from ..files.processes import ProgramFailed, default_workers, locked, run_program
+from ..files.writing import atomic_write
+from .checks import fault
 from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder
 from .results import read_begun
 from .run_counts import write_counts
 from .run_scores import VALID_LOSS, scores_of, valid_losses
-from .status import begin, devices_of
+from .status import begin, changes, devices_of, last_error
 from .training_log import last_record, parameters
 from .workspace import Run, Workspace
 
@@ -67,83 +65,86 @@ class RunInProgress:
         self.shown_record: dict | None = None
 
     def complete(self) -> None:
-        """Do all stages that are not done; raise Stopped if the user stops the runs."""
+        """Do all steps that are not done; raise Stopped if the user stops the runs."""
         self.folder.path.mkdir(parents=True, exist_ok=True)
         with locked(self.folder.lock, self._say, self._raise_if_stopped) as self.lock:
             begin(self.run, self.devices)
             for left in self.folder.path.glob(".*.tmp"):  # by a kill while a file was written
                 delete(left, self.run.workspace.runs)
-            self.do(self.folder, self.stages())
+            settings, folder, commands = self.run.settings, self.folder, self.commands()
+            if settings.aligner:
+                self.step("align", [folder.trained], self.align_by_aligner)
+                self.program("error rate", [folder.alignment_score], commands.aer())
+            else:
+                self.step("train", [folder.trained], self.train)
+                self.step("average", [folder.model], self.average)
+                self.evaluate(folder, "test")
+                if settings.gates:
+                    self.program("gates", [folder.gates], commands.gates())
+                if settings.checkpoints.curve:
+                    self.step("curve", [folder.curve], self.evaluate_curve)
+            self.step("result", [folder.result], self.write_result)
 
-    def do(self, folder: RunFolder, stages: list[Stage], what: str = "") -> None:
-        """Do the stages in a folder that are not done; ``what`` begins what is said of them."""
-        inside = self.run.workspace.runs
-        work = Stages(folder.path, lambda line: self._say(what + line), timed=True, inside=inside)
-        work.clear()
-        for stage in stages:
-            work.ensure(stage)
-
-    def stages(self) -> list[Stage]:
-        """All stages, in order; the result is the last, since a run that has one is done."""
-        folder, settings, commands = self.folder, self.run.settings, self.commands()
-        if settings.aligner:
-            align = self.stage("align", [folder.trained], self.align_by_aligner)
-            rate = self.command("error rate", [folder.alignment_score], commands.aer(), align)
-            return [align, rate, self.stage("result", [folder.result], self.write_result, rate)]
-        train = self.stage("train", [folder.trained], self.train)
-        average = self.stage("average", [folder.model], self.average, train)
-        measured = self.evaluation(folder, "test", average)
-        if settings.gates:
-            measured.append(self.command("gates", [folder.gates], commands.gates(), average))
-        if settings.checkpoints.curve:
-            measured.append(self.stage("curve", [folder.curve], self.evaluate_curve, train))
-        result = self.stage("result", [folder.result], self.write_result, *measured)
-        return [train, average, *measured, result]
-
-    def evaluation(self, folder: RunFolder, subset: str, *needs: Stage) -> list[Stage]:
-        """The stages that measure the model in a folder on a set."""
+    def evaluate(self, folder: RunFolder, subset: str, told: str = "") -> None:
+        """Measure the model in a folder on a set."""
         commands = self.commands(folder)
 
-        def translate(apart: Path) -> None:
-            command = commands.generate(RunFolder(apart).translation, subset)
+        def translate() -> None:
+            unfinished = RunFolder(folder.path / "unfinished")
+            command = commands.generate(unfinished.translation, subset)
+            delete(unfinished.path, self.run.workspace.runs)
             self.run_program("translate", command, folder)
+            unfinished.translation.rename(folder.translation)
+            delete(unfinished.path, self.run.workspace.runs)
 
-        translated = self.stage(
-            "translate", [folder.translation], translate, *needs, in_place=False
-        )
+        self.step(f"{told}translate", [folder.translation], translate)
         # At checkpoints of a curve, the recipe's alone: of bad translations, TER takes minutes.
         at_end = folder == self.folder
         scores = self.run.prepared_corpus.scores if at_end else self.run.recipe.scores
         makes, command = [folder.score, folder.hypotheses], commands.score(subset, scores)
-        score = self.command("score", makes, command, translated, folder=folder)
-        # A recipe may get more scores later: they are not of the corpus, so not in its digest.
-        stages = [translated, replace(score, key=digest(scores))]
+        self.program("score", makes, command, folder, told)
         if self.run.measures_alignment:
             makes = [folder.alignment_score, folder.alignment]
-            stages.append(self.command("align", makes, commands.align(), *needs, folder=folder))
-        return stages
+            self.program("align", makes, commands.align(), folder, told)
 
     def commands(self, folder: RunFolder | None = None) -> RunCommands:
         return self.run.commands(self.devices, folder)
 
-    def stage(self, name: str, makes: list[Path], make, *needs: Stage, in_place=True) -> Stage:
-        """A stage; begun.json guards what all of them depend on, so it has no key of its own."""
-        return Stage(name, name, tuple(path.name for path in makes), "", make, needs, in_place)
-
-    def command(self, name: str, makes: list[Path], command: list[str], *needs, folder=None):
-        """A stage that runs a program, which itself writes only complete files."""
-        log = name.replace(" ", "-")
-        return self.stage(name, makes, lambda _: self.run_program(log, command, folder), *needs)
-
-    def train(self, _=None) -> None:
-        """Train to the end, from the last whole checkpoint if there is one."""
-        if self.folder.trained.exists():  # by a process that was killed before it could record this
+    def step(self, name: str, makes: list[Path], make: Callable[[], None]) -> None:
+        """Do a step, unless what it makes stands there; no file is there before it is complete."""
+        if all(path.exists() for path in makes):
             return
+        started = time.monotonic()
+        try:
+            make()
+        except OSError as error:
+            what = error.filename or self.folder.path
+            told = f"{what} cannot be written: {error.strerror or error}"
+            raise UserError(f"{name}: {told}") from error
+        self._say(f"{name}: done in {duration(time.monotonic() - started)}")
+
+    def program(
+        self,
+        name: str,
+        makes: list[Path],
+        command: list[str],
+        folder: RunFolder | None = None,
+        told: str = "",
+    ) -> None:
+        """A step that runs a program, which itself writes only complete files."""
+        log = name.replace(" ", "-")
+        self.step(f"{told}{name}", makes, lambda: self.run_program(log, command, folder))
+
+    def train(self) -> None:
+        """Train to the end, from the last whole checkpoint if there is one."""
         self.folder.checkpoints.mkdir(parents=True, exist_ok=True)
         for removed in repair(self.folder.checkpoints, self.run.workspace.runs):
             self._say(f"{removed} was cut off; removed")
+        if self.run.settings.updates == 0:
+            self.write_trained(updates=0, epoch=0, training_seconds=0.0)
+            return
         if not self.is_trained():
-            self.check_weights()
+            self.check()
             try:
                 self.train_here()
             finally:
@@ -167,9 +168,11 @@ class RunInProgress:
     def train_command(self) -> list[str]:
         return [*self.commands().train(self.run.seed), *self.launch_flags]
 
-    def check_weights(self) -> None:
-        """Refuse a model to begin with whose dictionaries are not those of the corpus."""
-        if model := self.run.settings.train.get("finetune-from-model"):
+    def check(self) -> None:
+        """Refuse what cannot go well: now the text is prepared."""
+        if told := fault(self.run, self.devices):
+            raise UserError(told)
+        if model := self.run.settings.train.get(WEIGHTS_OF):
             from .fine_tuning import check_dictionaries  # which imports torch
 
             corpus = self.run.prepared_corpus
@@ -180,16 +183,20 @@ class RunInProgress:
         self._say(f"trains on {self.devices}")
         self.run_program(log, self.train_command(), environment=self.training_environment)
 
-    def average(self, _) -> None:
+    def average(self) -> None:
         """Average the last checkpoints, or fewer if the training may have ended before them."""
         from ...tasks.resumable import numbered_checkpoints
 
         checkpoints, settings = self.folder.checkpoints, self.run.settings
+        if settings.updates == 0:
+            with atomic_write(self.folder.model) as file:
+                file.write(Path(str(settings.train[WEIGHTS_OF])).read_bytes())
+            return
         early = ENDING & settings.train.keys() and settings.checkpoints.unit == "update"
         saved = len(numbered_checkpoints(checkpoints)) if early else None
         self.run_program("average", self.commands().average(saved))
 
-    def evaluate_curve(self, _) -> None:
+    def evaluate_curve(self) -> None:
         """Measure the checkpoints of the curve like the run's own model."""
         from ...tasks.resumable import numbered_checkpoints
 
@@ -203,13 +210,13 @@ class RunInProgress:
             folder.path.mkdir(parents=True, exist_ok=True)
             delete(folder.model, self.run.workspace.runs)
             folder.model.symlink_to(saved[updates].resolve())
-            self.do(folder, self.evaluation(folder, subset), f"update {updates}: ")
+            self.evaluate(folder, subset, f"update {updates}: ")
             delete(folder.model, self.run.workspace.runs)  # its checkpoint will be gone
             loss = {VALID_LOSS: losses[updates]} if updates in losses else {}
             curve.append({"updates": updates, "scores": {**scores_of(folder)["scores"], **loss}})
         write_json(self.folder.curve, {"curve": curve, "curve_set": subset})
 
-    def align_by_aligner(self, _) -> None:
+    def align_by_aligner(self) -> None:
         """Align training text and hand-aligned sentences together by the statistical aligner."""
         corpus, folder = self.run.prepared_corpus, self.folder
         if not corpus.gold:
@@ -232,7 +239,7 @@ class RunInProgress:
         seconds = round(time.monotonic() - started, 1)
         self.write_trained(updates=0, epoch=0, training_seconds=seconds)
 
-    def write_result(self, _) -> None:
+    def write_result(self) -> None:
         result = make_result(self.run, self.devices)
         if not self.keep_checkpoints:
             try:
@@ -260,7 +267,11 @@ class RunInProgress:
         try:
             run_program(command, path, environment or self.environment, self.lock, look)
         except ProgramFailed as error:
-            raise ProgramFailed(f"{error}\n   Full log: {path}") from None
+            first, *said = str(error).split("\n")
+            if said:
+                told = last_error(folder or self.folder) or said[-1].removeprefix("   | ")
+                first = f"{first.removesuffix('. It said:')}: {textwrap.shorten(told, 300)}"
+            raise ProgramFailed(f"{first}\n    log: {path}") from None
 
     def _raise_if_stopped(self) -> None:
         if self.stopped.is_set():
@@ -284,18 +295,21 @@ def make_result(run: Run, devices: Devices) -> dict:
     folder = run.folder
     trained = read_json(folder.trained) or {}
     begun_with = (read_begun(folder.begun) or {})["identity"]
-    manifest = read_manifest(run.corpus_folder)
+    manifest = run.manifest
     if manifest is None:
-        raise UserError(f"its corpus is no longer in {run.corpus_folder}; prepare it again")
-    if manifest.digest != begun_with["corpus"]:
-        raise UserError(
-            f"its corpus in {run.corpus_folder} is not the one that it was begun with; "
-            "--redo starts it over"
-        )
-    paper, table, row, column = run.cell.split("/")
+        raise UserError("its corpus is no longer there; prepare it again")
+    if changed := changes(run, begun_with):
+        raise UserError(f"while it was done, this has changed: {changed}; run it again")
+    paper, _, table = run.cell.table.partition("/")
     return {
         "name": run.name,
-        **{"paper": paper, "table": table, "row": row, "column": column, "seed": run.seed},
+        **{
+            "paper": paper,
+            "table": table,
+            "row": run.cell.row,
+            "column": run.cell.column,
+            "seed": run.seed,
+        },
         **{"profile": run.workspace.profile.name, "label": run.workspace.label},
         "identity": begun_with,
         "corpus": {
@@ -317,7 +331,7 @@ def make_result(run: Run, devices: Devices) -> dict:
         "updates": trained["updates"],
         "epoch": trained["epoch"],
         "training_seconds": trained["training_seconds"],
-        "parameters": 0 if run.settings.aligner else parameters(folder.log("train")),
+        "parameters": _parameters(run),
         **scores_of(folder),
         **(read_json(folder.curve) or {}),
         "devices": trained["devices"],
@@ -326,6 +340,17 @@ def make_result(run: Run, devices: Devices) -> dict:
         "code": provenance.code(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _parameters(run: Run) -> int:
+    if run.settings.aligner:
+        return 0
+    if run.settings.updates != 0:
+        return parameters(run.folder.log("train"))
+    weights = read_checkpoint(run.folder.model)["model"]
+    buffers = ("version", "_float_tensor")
+    sizes = {w.data_ptr(): w.numel() for name, w in weights.items() if not name.endswith(buffers)}
+    return sum(sizes.values())  # those that are shared are counted once
 
 
 def training_summary(folder: RunFolder) -> dict:
@@ -355,44 +380,34 @@ def delete_run(run: Run) -> None:
         raise UserError(f"{run.name}: another process is working on it")
 
     with locked(folder.lock, lambda _: None, refuse):
-        # If this is interrupted, what is left must be neither taken for a result nor resumed.  So
-        # until the end, the run says that it was begun with something that does not exist.
-        with contextlib.suppress(UserError):  # a full disk must not prevent deletion
-            write_json(folder.begun, {"identity": {}, "world": 0})
-        delete(folder.result, inside)
-        for path in {*folder.path.iterdir()} - {folder.lock, folder.begun}:
+        # The last that was made first: if this is interrupted, what is left is still a run's.
+        first = [*folder.following, folder.model, folder.trained, folder.checkpoints]
+        others = {*folder.path.iterdir()} - {*first, folder.lock, folder.begun}
+        for path in (*first, *others, folder.begun):
             delete(path, inside)  # but the lock, which waiting processes hold
-        delete(folder.begun, inside)
 
 
 def prepare_corpora(
     runs: list[Run], place: Workspace, downloads: Path | None
 ) -> tuple[list[Run], list[str]]:
     """Prepare the corpora of runs; return the runs whose corpus is ready, and what went wrong."""
-    failed: set[Path] = set()
+    failed: dict[Path, str] = {}
     for folder in dict.fromkeys(run.corpus_folder for run in runs):
         users = [run for run in runs if run.corpus_folder == folder]
         run = users[0]
         print(f"\n== Corpus {run.settings.corpus} in {folder}", flush=True)
         try:
             if run.recipe.lacks_text:
-                raise UserError("this recipe is for your own text; name its folder: --data DIR")
-            other = next((user for user in users if user.recipe.digest != run.recipe.digest), None)
-            if other is not None:
-                raise UserError(
-                    f"{run.name} and {other.name} want this corpus with different pairs or "
-                    "subword-size; put each into its own profile"
-                )
-            prepare(
+                raise UserError("this recipe is for your own text; name it by --text DIR")
+            made = prepare(
                 run.recipe,
                 folder,
                 downloads=downloads or place.root / "downloads",
                 workers=default_workers(),
                 alignments=any(user.settings.needs_alignments for user in users),
-                inside=place.root / "corpora",
             )
+            print(f"   {made.pairs}", flush=True)
         except UserError as error:
-            failed.add(folder)
-            print(f"   {error}", flush=True)
+            failed[folder] = f"  corpus {folder.name}: {error}"
     ready = [run for run in runs if run.corpus_folder not in failed]
-    return ready, [f"  corpus {folder.name}: not prepared, see above" for folder in failed]
+    return ready, list(failed.values())

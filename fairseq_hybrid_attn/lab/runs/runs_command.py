@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
-from ..config.paper_tables import OWN_PAPER, Cell, load_table
+from ..config.paper_tables import OWN_PAPER, Cell, CellName, load_table
 from ..config.settings import Settings
 from ..files.tabular import Grid
 from ..files.yaml_files import CONFIGS
@@ -27,28 +27,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     place = workspace(args)
-    folder = place.root / "runs"
-    begun = sorted(path.parent for path in folder.glob("*/*/*/*/*/seed*/begun.json"))
+    begun = sorted(place.runs.glob("*/*/*/*/*/seed*/begun.json"))
     if not begun:
-        raise UserError(f"{folder}: there are no runs")
+        raise UserError(f"{place.runs}: there are no runs")
     rows = []
     for path in begun:
-        label, *name = path.relative_to(folder).parts
+        label, *names = path.parent.relative_to(place.runs).parts
         result = None
         try:
-            result = read_result(path / "result.json")
-            told = state(place, label, name, path)
+            result = read_result(path.with_name("result.json"))
+            state = state_of(place, label, names, path)
         except UserError as error:
-            told = str(error)
+            state = str(error)
         scores = result["scores"] if result else {}
         rows.append(
             [
                 label,
-                "/".join(name),
+                "/".join(names),
                 *(f"{scores[n]['value']:.2f}" if n in scores else "" for n in ("bleu", "aer")),
                 result["updates"] if result else "",
                 result["finished"][:16] if result else "",
-                told,
+                state,
             ]
         )
     headers = ["profile", "run", "BLEU", "AER", "updates", "finished (UTC)", "state"]
@@ -57,23 +56,22 @@ def run(args: argparse.Namespace) -> None:
         print('\n"fairseq-hybrid reproduce … --redo" deletes a stale run and does it again.')
 
 
-def state(place: Workspace, label: str, name: list[str], path: Path) -> str:
+def state_of(place: Workspace, label: str, names: list[str], path: Path) -> str:
     """The state of a run, with the configurations, profile and text that it was begun with.
 
     If the user names configurations, with those that the flags name.
     """
-    begun = read_begun(path / "begun.json") or {}
-    *cell, seed = name
-    paper, table, row, column = cell
+    begun = read_begun(path) or {}
     try:
-        number = int(seed.removeprefix("seed"))
+        paper, table, row, column, seed = names
+        cell, number = CellName(f"{paper}/{table}", row, column), int(seed.removeprefix("seed"))
         record = begun.get("workspace")
         if record and (place.configs == CONFIGS or label != place.label):
             place = replace(Workspace.of_record(place.root, record), user_dir=place.user_dir)
         if paper == OWN_PAPER:  # no file has its settings: they are those it was begun with
-            asked = Run(place, "/".join(cell), number, Settings.of_dict(begun["settings"]))
+            asked = Run(place, cell, number, Settings.of_dict(begun["settings"]))
         else:
-            known = load_table(f"{paper}/{table}", place.configs)
+            known = load_table(cell.table, place.configs)
             asked = place.run(Cell(known, known.row(row), known.column(column)), number)
         return str(status(asked))
     except UserError as error:

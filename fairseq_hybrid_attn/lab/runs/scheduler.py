@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import queue
 import threading
+from pathlib import Path
 
 from ...errors import UserError
 from ..files.console import Console
-from . import cluster_jobs
+from .cluster_jobs import JobOptions, submit
 from .devices import Devices
 from .running import RunInProgress, Stopped, delete_run, prepare_corpora
 from .status import Status
@@ -19,31 +19,35 @@ def do_runs(
     states: list[tuple[Run, Status]],
     place: Workspace,
     slots: list[Devices],
-    args: argparse.Namespace,
+    jobs: JobOptions | None = None,
+    downloads: Path | None = None,
+    prepare_only: bool = False,
+    keep_checkpoints: bool = False,
 ) -> list[str]:
-    """Do runs as ``reproduce`` is asked to; return what went wrong, a line each.
+    """Do runs here, or as ``jobs`` of a cluster; return what went wrong, a line each.
 
     What is done or stale of them is deleted, once the corpora are prepared.
     """
     problems: list[str] = []
     ready = [run for run, _ in states]
-    if not args.slurm:
-        ready, problems = prepare_corpora(ready, place, args.downloads)
-        if args.prepare_only:
-            return problems
-    there = {run.name for run, state in states if state.is_there and not args.prepare_only}
+    if not jobs:
+        ready, problems = prepare_corpora(ready, place, downloads)
+    there = {run.name for run, state in states if state.is_there and not prepare_only}
     for run in [run for run in ready if run.name in there]:
         try:
             delete_run(run)
         except (UserError, OSError) as error:
             problems.append(f"  {run.name}: {error}")
             ready.remove(run)
-    if args.slurm:
+    if jobs:
         print(f"\n== Jobs, with logs in {place.root / 'jobs'}", flush=True)
-        return problems + cluster_jobs.submit(ready, place, args)
+        how = downloads, prepare_only, keep_checkpoints
+        return problems + submit(ready, place, slots[0], jobs, *how)
+    if prepare_only:
+        return problems
     if ready:
         print(f"\n== Runs: {len(ready)}, {min(len(slots), len(ready))} at a time", flush=True)
-    return problems + run_all(ready, slots, Console(), args.keep_checkpoints)
+    return problems + run_all(ready, slots, Console(), keep_checkpoints)
 
 
 def run_all(
@@ -78,7 +82,7 @@ def run_all(
             raise
         except Exception as error:  # one run's error must not stop the others
             problem = f"{type(error).__name__}: {error}"
-        console.say(f"   {run.name}: FAILED: {problem}")
+        console.say(f"   {run.name}: failed")
         problems.append(f"  {run.name}: {problem}")
 
     # Not Thread.join: before Python 3.13, a wait that Ctrl-C interrupts counts as an ended thread.

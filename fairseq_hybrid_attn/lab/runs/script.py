@@ -1,6 +1,6 @@
 """A run as a shell script that a reader can follow, change and put on a cluster.
 
-Its steps are the commands of ``reproduce``, with variables for folders, seed and devices.
+Its steps are the commands of ``reproduce``, with variables for folders, seed and GPUs.
 """
 
 from __future__ import annotations
@@ -8,86 +8,60 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from ...errors import UserError
-from ..config.paper_tables import Row, Table, load_table
+from ..config.paper_tables import Cell, Row, Table, load_table
 from ..files.yaml_files import CONFIGS
-from .devices import Devices
-from .fairseq_commands import GENERATE_TOKENS, RunCommands, RunFolder, flags
-from .status import BF16_CRITERIA
+from .devices import Devices, share_out
+from .fairseq_commands import RunCommands, RunFolder, flags
 from .workspace import Run
 
-#: Authors, year and title of each paper, and the hardware that it names, if any.
-PAPERS = {
-    "hysan": "Song et al. 2018, Hybrid Self-Attention Network for Machine Translation (small "
-    "models: 1 GPU, others: 8)",
-    "hybrid_gate": "Xu et al. 2019, Leveraging Local and Global Patterns for Self-Attention "
-    "Networks",
-    "mma": "Cui et al. 2019, Mixed Multi-Head Self-Attention for Neural Machine Translation",
-    "alignment": "Ma & Zhao 2020, Research on the fundamental principle of the attention module in "
-    "sequence-to-sequence model",
+#: By paper, the flags whose values it does not give; docs/papers has the reasons.
+INFERRED = {
+    "hysan": "share-all-embeddings share-decoder-input-output-embed warmup-updates lr "
+    "label-smoothing dropout save-interval-updates",
+    "hybrid_gate": "encoder-normalize-before decoder-normalize-before max-update eval-bleu-args "
+    "save-interval-updates beam gnmt-lenpen max-len-a max-len-b",
+    "mma": "adam-betas adam-eps share-decoder-input-output-embed weight-decay "
+    "save-interval-updates lenpen",
+    "alignment": "adam-betas adam-eps lr-scheduler warmup-updates lr label-smoothing dropout "
+    "clip-norm max-update update-freq beam unnormalized",
 }
-#: Flags of fairseq-train whose value is a variable; None: not in the script.
-TRAIN = {
-    "--seed": "$SEED",
-    "--max-tokens": "$MAX_TOKENS",
-    "--update-freq": "$FREQ",
-    "--distributed-world-size": "$GPUS",
-    "--tensorboard-logdir": None,
-    "--log-format": None,
-    "--log-interval": None,
+#: HySAN's branches of c1 to c4 and e1: the ticks of its Table 1 are lost in the text that we have.
+_TICKS_LOST = {"global,fw,l1", "global,fw,bw,l1", "global,bw,l5", "global,fw,bw,l5", "fw,l5"}
+_NO_POSITIONS = {"no-encoder-positions": True, "no-decoder-positions": True}
+#: Flags of the programs that a script leaves out; fairseq knows languages by the names of files.
+_LEFT_OUT = {
+    "fairseq-train": "source-lang target-lang tensorboard-logdir log-format log-interval",
+    "fairseq-generate": "source-lang target-lang gen-subset results-path",
+    "fairseq-hybrid": "json by-sentence table max-tokens",
 }
 #: A word of a command that the shell replaces.
-_REPLACED = re.compile(
-    r"\$(CORPUS|SAVE|TEXT|DOWNLOADS|PLUGIN|SEED|GPUS|MAX_TOKENS|FREQ)(/[\w./-]+)?"
-    r"|\$\(\(CPU [?:\d ]+\)\)"
-)
+_REPLACED = re.compile(r"\$(CORPUS|SAVE|TEXT|DATA|PLUGIN|SEED|GPUS|\(\(\d+ / GPUS\)\))(/[\w./-]+)?")
+_IMPORTED = "$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[0])')"
+_GENERATED = "[[ -e $SAVE/gen ]] || { "
+_MOVE = '>"$SAVE/tmp"; mv "$SAVE/tmp" "$SAVE/gen"; }'
 _WIDTH = 120
 
 _SCRIPT = r"""#!/usr/bin/env bash
+#SBATCH --gpus-per-node={gpus} --cpus-per-task={cpus} --time=48:00:00 --requeue --open-mode=append
 {about}
 set -euo pipefail
 {variables}
-
-stop() {{ printf '%s\n' "$*" >&2 && exit 1; }}
-trap 'kill $(jobs -p) 2>/dev/null || :; wait; stop "Stopped; run again, it goes on."' INT TERM
-command -v fairseq-hybrid >/dev/null || stop "activate the environment that has fairseq_hybrid_attn (docs/install.md)"
-[[ "$GPUS $FP16 $CPU" =~ ^[1-9][0-9]{{0,3}}(\ [01]){{2}}$ ]] || stop "GPUS=$GPUS: use a number; FP16=$FP16 CPU=$CPU: 0 or 1"
-((GPUS == 1 || CPU == 0)) || stop "GPUS=$GPUS CPU=1: on the CPU it is one process; leave GPUS out"
-((CPU)) || python -c "import torch; exit(torch.cuda.device_count() < $GPUS)" || stop "GPUS=$GPUS: too many; use CPU=1"
-PLUGIN={plugin}
-FREQ=$(((TOKENS + GPUS * AT_ONCE - 1) / (GPUS * AT_ONCE))) # an update has GPUS x FREQ x MAX_TOKENS
-MAX_TOKENS=$((TOKENS / (GPUS * FREQ)))
-launch=() device=() half=--fp16 newest=""
-((GPUS == 1)) || launch=(torchrun --standalone --nproc-per-node "$GPUS" --no-python)
-((CPU == 0)) || export CUDA_VISIBLE_DEVICES="" {half}
-((FP16 == 0)) || device=("$half")
-mkdir -p "$SAVE/checkpoints"
-exec 9>"$SAVE/lock"; flock --nonblock 9 || stop "$SAVE: a script is at work there"
 {prepare}
 {train}
-[[ -e $SAVE/trained || -n $(ls "$SAVE/checkpoints") ]] || echo "$*" >"$SAVE/begun"
-[[ $(<"$SAVE/begun") == "$*" ]] || stop "SAVE=$SAVE was begun otherwise; use another SAVE, or remove it"
-if [[ ! -e $SAVE/trained ]]; then
-    for file in "$SAVE"/checkpoints/checkpoint*.pt; do # copy the newest again, if a kill cut off a copy of it
-        python -m zipfile -l "$file" >/dev/null 2>&1 || [[ ! -e $file ]] || cp "$newest" "$file"
-        [[ $file -ot $newest ]] || newest=$file
-    done
-    "$@" & wait "$!"
-    touch "$SAVE/trained"
-fi
 {average}
 {generate}
-[[ -e $SAVE/translation ]] || mv "$SAVE/translation.part" "$SAVE/translation"
 {measure}
-"""  # noqa: E501
+"""
 
 
 def script(run: Run, made_by: list[str]) -> str:
-    """The script of a run, for any seed and number of devices; ``made_by``: its command line.
+    """The script of a run, for any seed and number of GPUs; ``made_by``: its command line.
 
     Raises:
         UserError: the run trains no model.
@@ -98,85 +72,121 @@ def script(run: Run, made_by: list[str]) -> str:
     # The checkpoints of its curve, which "reproduce" alone measures, are left out.
     plain = replace(settings, checkpoints=replace(settings.checkpoints, curve=0))
     corpus = replace(run.prepared_corpus, folder=Path("$CORPUS"))
-    gpu = Devices("cuda", precision="fp32")  # the script adds flags for others
-    commands = RunCommands(plain, corpus, RunFolder(Path("$SAVE")), gpu, Path("$PLUGIN"))
-    bfloat16 = settings.train.get("criterion") in BF16_CRITERIA
-    own_code = run.workspace.user_dir
-    imported = "$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[0])')"
-    tokens = {"--max-tokens": "$((CPU ? {cpu} : {cuda}))".format(**GENERATE_TOKENS)}
-    measure = [shell(commands.score())]
-    if run.measures_alignment:
-        only = {**tokens, "--by-sentence": None, "--table": None}  # the row's layer and head
-        only |= {} if own_code else {"--user-dir": None}
-        measure.insert(0, shell(commands.align(), only, start="[[ -e $SAVE/alignment.json ]] || "))
+    one = Devices("cuda", precision="fp32")  # the script itself adds --fp16
+    commands = RunCommands(plain, corpus, RunFolder(Path("$SAVE")), one, Path("$PLUGIN"))
+    train, search = commands.train(run.seed), commands.generate()
+    _, batches = share_out(settings.batch, 1)
+    changed = {"--seed": "$SEED"}
+    if batches > 1:
+        changed |= {"--update-freq": f"$(({batches} / GPUS))", "--distributed-world-size": "$GPUS"}
+    without = without_positions(run)
+    more = ['"$DEVICE"', *(['"${positions[@]}"'] if without else []), '"$@"']
     whole = "aligned" if settings.needs_alignments else "manifest.json"  # what is made last
+    untrained = "[[ -e $SAVE/model.pt ]] || "
+    align = shell(commands.align(), start="[[ -e $SAVE/gold.align ]] || ") + "\n"
+    score = commands.score(scores=scores_of(run))
+    files = {"--generated": "$SAVE/gen", "--hypotheses-out": "$SAVE/test.txt"}
     return _SCRIPT.format(
-        about=about(run, made_by),
-        variables=variables(run),
-        half="half=--cpu-bf16" if bfloat16 else "FP16=0",
-        plugin=shlex.quote(str(own_code)) if own_code else imported,
+        gpus=min(batches, 8),
+        cpus=4 * min(batches, 8),
+        about=about(run, made_by, without),
+        variables="\n".join(variables(run, batches, bool(without))),
         prepare=shell(prepare(run), start=f"[[ -e $CORPUS/{whole} ]] || "),
-        train=shell(
-            [*commands.train(run.seed), "--load-checkpoint-on-all-dp-ranks"],
-            TRAIN,
-            ('"${device[@]}"', '"$@"'),
-            start='set -- "${launch[@]}" ',  # then "$@" is the command
-        ),
-        average=shell(commands.average(), start="[[ -e $SAVE/model.pt ]] || "),
-        generate=shell(
-            commands.generate(Path("$SAVE/translation.part")),
-            tokens,
-            start="[[ -e $SAVE/translation ]] || ",
-        ),
-        measure="\n".join(measure),
+        train=inferred(run, train, search) + shell(train, changed, more, untrained),
+        average=shell(commands.average(), start=untrained),
+        generate=shell(search, more=[_MOVE], start=_GENERATED),
+        measure=(align if run.measures_alignment else "") + shell(score, files),
     )
 
 
-def about(run: Run, made_by: list[str]) -> str:
-    """The comment at the top: what the run shows, and the paper's scores."""
-    table_name, row_name, column_name = run.cell.rsplit("/", 2)
+def table_row(run: Run) -> tuple[Table, Row, str]:
+    """The table, the row and the name of the column that a run belongs to."""
+    table_name, row, column = run.cell
     table = load_table(table_name, run.workspace.configs)
-    row = table.row(row_name)
-    baseline = table.baseline_cell(table.column(column_name))
-    reported = reported_scores(table, row, column_name)
+    return table, table.row(row), column
+
+
+def about(run: Run, made_by: list[str], without: str | None) -> str:
+    """The comment at the top: what the run shows, and the paper's scores."""
+    table, row, column = table_row(run)
+    baseline = table.baseline_cell(table.column(column))
+    reported = reported_scores(table, row, column)
     if not reported and baseline is not None:
-        scores = reported_scores(table, baseline.row, column_name)
+        scores = reported_scores(table, baseline.row, column)
         reported = [f"{score} of {baseline.row.system}" for score in scores[:1]]
-    arch = str(run.settings.train.get("arch"))
-    by_arch = (paper for name, paper in PAPERS.items() if name in arch)
-    lines = [
-        PAPERS.get(table_name.partition("/")[0]) or next(by_arch, ""),
-        f"{table.title}: {row.system or row.name}. Reported: {', '.join(reported) or 'no score'}.",
-        f"Made by: {shlex.join(made_by)}.",
-    ]
+    reported += [f"with POSITIONS=0: {without}"] if without else []
+    return comment(
+        "Run again, it goes on. Exact resuming, seeds, tables: "
+        f"fairseq-hybrid reproduce {table.name} {row.name}",
+        f"{table.title}: {row.system or row.name}. Reported: {', '.join(reported) or 'no score'}",
+        f"Made by: {shlex.join(made_by)}",
+    )
+
+
+def comment(*lines: str) -> str:
     wrap = textwrap.TextWrapper(_WIDTH, initial_indent="# ", subsequent_indent="#   ")
     wrap.break_on_hyphens = False  # a command can be copied
-    return "\n".join(wrap.fill(line) for line in filter(None, lines))
+    return "\n".join(map(wrap.fill, lines))
 
 
 def reported_scores(table: Table, row: Row, run: str) -> list[str]:
     """The paper's scores of a row, in the columns of a run."""
     return [
-        f"{column.title} {row.paper[column.name]:g} ({column.score})"
+        f"{column.title} {row.paper[column.name]:g}"
         for column in table.columns
         if column.run == run and row.paper.get(column.name) is not None
     ]
 
 
-def variables(run: Run) -> str:
+def scores_of(run: Run) -> list[str]:
+    """BLEU, and the scores of the corpus that the paper reports."""
+    table, _, name = table_row(run)
+    reported = {column.score.partition(".")[0] for column in table.columns if column.run == name}
+    return [score for score in run.recipe.scores if score in {"bleu", *reported}]
+
+
+def inferred(run: Run, train: list[str], search: list[str]) -> str:
+    """A line with what the paper does not give of these commands' flags; none if it gives all."""
+    paper = run.cell.table.partition("/")[0]
+    if paper not in INFERRED:
+        return ""
+    known = {f"--{name}" for name in INFERRED[paper].split()}
+    pairs = [*pairwise([*train, ""]), *pairwise([*search, ""])]
+    found = [flag for flag, value in pairs if flag in known or value in _TICKS_LOST]
+    found += ["and which checkpoint"] * (run.settings.checkpoints.unit == "best")
+    return comment(f"Inferred (docs/papers/{paper}.md): {' '.join(found)}") + "\n"
+
+
+def without_positions(run: Run) -> str | None:
+    """What the paper reports, if a column of the row's table differs in having no positions."""
+    table, row, name = table_row(run)
+    for column in table.columns:
+        if column.run == column.name != name and column.name in row.paper:
+            train = Cell(table, row, column).settings(run.workspace.profile).train
+            if train == {**run.settings.train, **_NO_POSITIONS}:
+                return ", ".join(reported_scores(table, row, column.name)) or column.title
+    return None
+
+
+def variables(run: Run, batches: int, without: bool) -> list[str]:
     """What a reader sets, with defaults; no path but that of the user's own text."""
-    place, corpus, batch = run.workspace, run.settings.corpus, run.settings.batch
-    folder = f"{place.label}/{corpus}" if place.own else corpus
-    row = run.cell.replace("/", ".")
-    text = f"TEXT=${{TEXT:-{shlex.quote(str(place.own.folder))}}}\n" if place.own else ""
-    return (
-        f"{text}GPUS=${{GPUS:-1}} SEED=${{SEED:-{run.seed}}} FP16=${{FP16:-1}} CPU=${{CPU:-0}} "
-        "# CPU=1: without a GPU; flags go to fairseq-train\n"
-        "DATA=${DATA:-data} DOWNLOADS=${DOWNLOADS:-$DATA/downloads} "
-        f"CORPUS=${{CORPUS:-$DATA/{shlex.quote(folder)}}}\n"
-        f"SAVE=${{SAVE:-models/{row}.seed$SEED}} # run again, it goes on there\n"
-        f"TOKENS={batch.tokens} AT_ONCE={batch.per_device} # of an update; at most at once on a GPU"
-    )
+    place, corpus = run.workspace, run.settings.corpus
+    folder = shlex.quote(f"{place.label}/{corpus}" if place.own else corpus)
+    lines = [f"TEXT=${{TEXT:-{shlex.quote(str(place.own))}}}"] if place.own else []
+    lines += [
+        f"SEED=${{SEED:-{run.seed}}} DATA=${{DATA:-data}}"
+        + " POSITIONS=${POSITIONS:-1}" * without
+        + " DEVICE=${DEVICE:---fp16} # DEVICE=--cpu: without a GPU",
+        f"CORPUS=$DATA/{folder} SAVE=checkpoints/{str(run.cell).replace('/', '.')}.seed$SEED",
+    ]
+    if without:
+        off = " ".join(flags(_NO_POSITIONS))
+        lines += [f"positions=(); ((POSITIONS)) || {{ positions=({off}); SAVE+=.no_positions; }}"]
+    if batches > 1:  # of an update
+        fault = f'{{ echo "GPUS=$GPUS: use a divisor of {batches}" >&2; exit 1; }}'
+        gpus = "GPUS=${GPUS:-${SLURM_GPUS_ON_NODE:-1}}"
+        lines += [f"{gpus}; (({batches} % GPUS == 0)) || {fault}"]
+    return [*lines, f"PLUGIN={shlex.quote(str(place.user_dir)) if place.user_dir else _IMPORTED}"]
 
 
 def prepare(run: Run) -> list[str]:
@@ -184,44 +194,42 @@ def prepare(run: Run) -> list[str]:
     place, settings = run.workspace, run.settings
     own: dict[str, object] = {}
     if place.own is not None:
-        own = {"own": "$TEXT", "source-lang": run.recipe.source, "target-lang": run.recipe.target}
+        own = {"text": "$TEXT", "source-lang": run.recipe.source, "target-lang": run.recipe.target}
         own |= {"pairs": settings.pairs, "subword-size": settings.subword_size}
     return [
         *("fairseq-hybrid", "prepare", settings.corpus),
-        *flags(output="$CORPUS", downloads="$DOWNLOADS", alignments=settings.needs_alignments),
-        *flags(own, configs=None if place.configs == CONFIGS else place.configs),
+        *flags(output="$CORPUS", downloads="$DATA"),
+        *flags(own, alignments=settings.needs_alignments),
+        *flags(configs=None if place.configs == CONFIGS else place.configs),
     ]
 
 
 def shell(
     words: list[str],
-    changed: Mapping[str, str | None] | None = None,
-    more: tuple[str, ...] = (),
+    changed: Mapping[str, str] | None = None,
+    more: Sequence[str] = (),
     start: str = "",
 ) -> str:
     """A command, a line or several, with variables in double quotes.
 
-    ``changed`` has other values for some flags, None to leave them out; ``start`` and ``more``,
-    words, are shell as it is.
+    ``changed`` has other values for some flags; ``start`` and ``more``, words, are shell as it is.
     """
     pieces: list[str] = []
-    left_out = False
-    for flag, word in zip([words[0], *words], words, strict=False):  # with the word before it
-        if word.startswith("--"):
-            left_out = (changed or {}).get(word, word) is None
-        if left_out:
+    flag, left_out = "", {f"--{name}" for name in _LEFT_OUT[words[0]].split()}
+    for word in words:
+        flag = word if word.startswith("--") else flag
+        if flag in left_out:
             continue
-        value = (changed or {}).get(flag) or word
+        value = word if word == flag else (changed or {}).get(flag, word)
         value = f'"{value}"' if _REPLACED.fullmatch(value) else shlex.quote(value)
-        if pieces and not word.startswith("--"):
+        if pieces and word != flag:
             pieces[-1] += f" {value}"
         else:
             pieces.append(value)
-    indent = " " * (len(start) - len(start.lstrip()) + 4)
     lines = [start]
-    words = [*pieces, *more]
-    for number, piece in enumerate(words, 1):
-        if len(lines[-1]) + len(piece) > _WIDTH - 2 * (number < len(words)):
-            lines.append(indent)
-        lines[-1] += piece + " "
+    pieces += more
+    for number, piece in enumerate(pieces, 1):
+        if len(lines[-1]) + len(piece) > _WIDTH - 2 * (number < len(pieces)):
+            lines.append("    ")
+        lines[-1] += f"{piece} "
     return " \\\n".join(line.rstrip() for line in lines)

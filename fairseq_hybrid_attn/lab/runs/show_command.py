@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
         return
     if args.script:
         if args.devices or args.device != "auto" or args.precision != "auto":
-            raise UserError("a script is for any devices: set its GPUS, FP16 and CPU when it runs")
+            raise UserError("a script is for any devices: set its GPUS or DEVICE when it runs")
         print(script(asked, args.command_line), end="")
         return
     if args.devices:

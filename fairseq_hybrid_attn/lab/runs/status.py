@@ -1,20 +1,28 @@
-"""What decides a run's numbers, what it was begun with, and its state; and beginning it."""
+"""What a run was begun with, and how far it got: the one rule of when its work is done.
+
+``begun.json`` records digests of what decides a run's numbers, in two parts: the ``training``, and
+what is ``following`` it.  A step is done when its product stands under its final name.  If the
+training's part has changed, the run is stale: nothing is done until the user says so.  If the other
+part has, what follows the training is done again.  Code changes neither: results record it.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
 from ...errors import UserError
-from ..corpora.manifest import read_manifest
+from ..config.settings import WEIGHTS_OF
+from ..corpora.manifest import copy_for_model
 from ..files.checksums import sha256
+from ..files.deleting import delete
 from ..files.json_files import write_json
 from .devices import GPU_PRECISIONS, Devices
 from .fairseq_commands import RunFolder
 from .results import read_begun, read_result
-from .training_log import last_record
 from .workspace import Run
 
 #: The criteria that take --cpu-bf16.
@@ -24,21 +32,24 @@ BF16_CRITERIA = (
 )
 #: What to type about a stale run.
 REDO = "--redo deletes a run that is stale or done, and does it again"
-#: What a change of each part of an identity is a change of, for display.
+TRAINING, FOLLOWING = "training", "following"
+#: What a change in an identity is a change of, for display.
 PARTS = {
     "settings": "configuration",
-    "recipe": "data",
-    "text": "data",
+    "data": "data",
     "corpus": "data",
     "alignments": "data",
     "weights": "the model to begin with",
 }
+FAILED = "failed: "  # before the error in a state that is displayed
 #: How the last line of a Python traceback begins.
 _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
+#: fairseq's numbered checkpoints, by updates or by epochs.
+_CHECKPOINT = re.compile(r"checkpoint(?:_\d+_(?P<update>\d+)|(?P<epoch>\d+))\.pt")
 
 
 class State(Enum):
-    """``STALE``: what is there is of other settings or data.  Code never makes a run stale."""
+    """``STALE``: its training was begun with other settings or data."""
 
     DONE = "done"
     STALE = "stale"
@@ -48,10 +59,11 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Status:
-    """A run's state, and why it is stale or how far it got."""
+    """A run's state, why it is stale or how far it got, and the error that ended it, if any."""
 
     state: State
     detail: str = ""
+    failure: str | None = None
 
     @property
     def is_there(self) -> bool:
@@ -63,7 +75,8 @@ class Status:
         return redo or not self.is_there
 
     def __str__(self) -> str:
-        return self.state.value + (f" ({self.detail})" if self.detail else "")
+        detail = "; ".join(filter(None, (self.detail, self.failure and FAILED + self.failure)))
+        return self.state.value + (f" ({detail})" if detail else "")
 
 
 def status(run: Run) -> Status:
@@ -76,48 +89,73 @@ def status(run: Run) -> Status:
         if not made:
             return Status(State.NOT_BEGUN)
         return Status(State.STALE, f"{made[0].name} is there, but no {folder.begun.name}")
-    changed = changes(run, made_with["identity"])
     names = differing(run.settings.as_dict(), made_with.get("settings") or {})
-    told = f"{changed} changed" + (f": {names}" if names else "")
+    named = f": {names}" if names else ""
+    # An aligner reads the text of the training and the hand-aligned sentences together.
+    begins_with = (TRAINING, FOLLOWING) if run.settings.aligner else (TRAINING,)
+    if changed := changes(run, made_with["identity"], *begins_with):
+        if not made:  # no checkpoint: its next attempt records what it begins with
+            return Status(State.NOT_BEGUN)
+        unfinished = "unfinished, and " * (result is None)
+        return Status(State.STALE, f"{unfinished}{changed} changed{named}")
+    changed = changes(run, made_with["identity"], FOLLOWING)
+    if changed and result:
+        if not folder.model.exists() or run.settings.checkpoints.curve:
+            return Status(State.STALE, f"{changed} changed{named}, and no checkpoint is left")
+        return Status(State.BEGUN, f"trained; {changed} changed{named}: the rest is done again")
     if result is not None:
-        return Status(State.STALE, told) if changed else Status(State.DONE)
-    if changed and made:
-        return Status(State.STALE, f"unfinished, and {told}")
-    if changed:  # no checkpoint: its next attempt records what it begins with
-        return Status(State.NOT_BEGUN)
-    record = last_record(folder.log("train"))
-    far = f"at update {record['num_updates']}" if record else "before its first update"
-    if folder.trained.exists():
-        far = "trained"
-    failure = last_error(folder)
-    return Status(State.BEGUN, far + (f"; failed: {failure}" if failure else ""))
+        return Status(State.DONE)
+    far = "trained" if folder.trained.exists() else _resumes_from(folder)
+    return Status(State.BEGUN, far, last_error(folder))
 
 
-def identity(run: Run) -> dict:
-    """Digests of what decides a run's numbers; of the corpus, also of what it was prepared from.
+def _resumes_from(folder: RunFolder) -> str:
+    saved = folder.checkpoints.iterdir() if folder.checkpoints.is_dir() else ()
+    found = [
+        (int(number), unit)
+        for path in saved
+        if (match := _CHECKPOINT.fullmatch(path.name))
+        for unit, number in match.groupdict().items()
+        if number
+    ]
+    if not found:
+        return "before its first checkpoint"
+    number, unit = max(found)
+    return f"resumes from {unit} {number}"
 
-    None stands for what is not here, perhaps to save space.
+
+def identity(run: Run) -> dict[str, dict[str, str | None]]:
+    """Digests of what decides a run's numbers: its training's, and what follows it.
+
+    ``data`` is of the text and its treatment, ``corpus`` of what these gave.  None stands for what
+    is not here, perhaps to save space.
     """
-    manifest, own = read_manifest(run.corpus_folder), run.workspace.own
-    weights = Path(str(run.settings.train.get("finetune-from-model")))
-    has_text = own is None or own.folder.is_dir()
-    parts = {
-        "settings": run.settings.digest,
-        "recipe": run.recipe.digest if has_text else None,
-        "text": run.text_digest if has_text else None,
-        "corpus": manifest.digest if manifest else None,
-    }
+    manifest, train = run.manifest, run.settings.train
+    weights = Path(str(train.get(WEIGHTS_OF)))
+    parts: dict[str, dict[str, str | None]] = {TRAINING: {}, FOLLOWING: {}}
+    made = manifest.digests if manifest else (None, None)
+    for part, *digests in zip(parts.values(), run.settings.digests, run.data, made, strict=True):
+        part.update(zip(("settings", "data", "corpus"), digests, strict=True))
     if manifest and run.settings.needs_alignments:
-        parts["alignments"] = manifest.alignments
-    if "finetune-from-model" in run.settings.train:
-        parts["weights"] = sha256(weights) if weights.is_file() else None
+        parts[TRAINING]["alignments"] = manifest.alignments
+    if WEIGHTS_OF in train:
+        parts[TRAINING]["weights"] = sha256(weights) if weights.is_file() else None
     return parts
 
 
-def changes(run: Run, made_with: dict) -> str:
-    """What has changed since a run had the identity ``made_with``, for display; "" if nothing."""
-    now = {part: value for part, value in identity(run).items() if value is not None}
-    changed = [PARTS[part] for part in now if now[part] != made_with.get(part)]
+def changes(run: Run, made_with: dict, *parts: str) -> str:
+    """What has changed in these parts, or in any, since a run had the identity ``made_with``.
+
+    For display; "" if nothing.  What is not here, or was not recorded, counts as unchanged.
+    """
+    now, changed = identity(run), []
+    for part in parts or now:
+        before = made_with.get(part, {})
+        changed += [
+            PARTS[name]
+            for name, value in now[part].items()
+            if None not in (value, before.get(name)) and value != before[name]
+        ]
     return " and ".join(dict.fromkeys(changed))
 
 
@@ -137,8 +175,8 @@ def differing(now: dict, before: dict) -> str:
 
 
 def products(folder: RunFolder) -> list[Path]:
-    """What a run has made so far, except logs, which another of its processes may begin first."""
-    first = (folder.begun, folder.path / "logs", folder.tensorboard)
+    """What a run has made so far, except what is there before its first update."""
+    first = {folder.begun, folder.path / "logs", folder.tensorboard, *folder.for_model}
     every = sorted(folder.path.iterdir()) if folder.path.is_dir() else []
     made = [path for path in every if path not in first and not path.name.startswith(".")]
     # An attempt that failed before its first checkpoint may begin again with other settings.
@@ -167,15 +205,30 @@ def devices_of(run: Run, devices: Devices) -> Devices:
 
 
 def begin(run: Run, devices: Devices) -> None:
-    """Record what a run is begun with, or check that this has not changed."""
+    """Record what a run is begun with, or check that its training's part has not changed.
+
+    If the part of what follows has, that is deleted, and done again.
+    """
     check_begun(run, devices)
-    if not products(run.folder):  # nor of an attempt that failed before its first checkpoint
-        decisive = identity(run)
-        if decisive["corpus"] is None:  # as while another run adds word alignments
-            raise UserError("its corpus is being prepared; run again when that has ended")
-        content = {"identity": decisive, "world": devices.world, "precision": devices.precision}
-        content |= {"settings": run.settings.as_dict(), "workspace": run.workspace.as_record()}
-        write_json(run.folder.begun, content)
+    folder, now, inside = run.folder, identity(run), run.workspace.runs
+    if now[TRAINING]["corpus"] is None:  # as while another run adds word alignments
+        raise UserError("its corpus is being prepared; run again when that has ended")
+    begun = read_begun(folder.begun) if products(folder) else None
+    content = {"identity": now, "world": devices.world, "precision": devices.precision}
+    if begun:  # what was not recorded, or is not here any more, stays as it was
+        if not changes(run, begun["identity"], FOLLOWING):
+            return
+        for path in folder.following:
+            delete(path, inside)
+        content |= {key: begun[key] for key in ("world", "precision") if key in begun}
+        content["identity"] = {**begun["identity"], FOLLOWING: now[FOLLOWING]}
+    content |= {"settings": run.settings.as_dict(), "workspace": run.workspace.as_record()}
+    content["corpus"] = os.path.relpath(run.corpus_folder, folder.path)
+    if not run.settings.aligner:
+        for path in folder.for_model:
+            delete(path, inside)
+        copy_for_model(run.corpus_folder, folder.path)
+    write_json(folder.begun, content)
 
 
 def check_begun(run: Run, devices: Devices) -> None:

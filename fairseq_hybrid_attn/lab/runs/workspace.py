@@ -6,12 +6,16 @@ from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from ..config.paper_tables import Cell
-from ..config.settings import Profile, Settings, load_profile
+from ...errors import UserError
+from ..config.paper_tables import Cell, CellName
+from ..config.settings import FULL, Profile, Settings, load_profile
 from ..corpora.definition import Corpus, load_corpus, with_options
 from ..corpora.manifest import Manifest, read_manifest
-from ..corpora.own import own_corpus
-from ..files.checksums import digest, sha256
+from ..corpora.own import own_corpus, texts_of
+from ..files.checksums import sha256
+from ..files.text import lines
+from ..files.writing import check_folder
+from ..files.yaml_files import CONFIGS
 from ..scores import standard_scores
 from .devices import Devices
 from .fairseq_commands import PreparedCorpus, RunCommands, RunFolder
@@ -21,10 +25,29 @@ from .fairseq_commands import PreparedCorpus, RunCommands, RunFolder
 class OwnText:
     """Your text in place of the papers' corpora."""
 
-    folder: Path  # with train, valid and test files, or one pair of files
+    paths: tuple[Path, ...]  # a folder, or the two files of a parallel text
     source_lang: str | None = None  # None takes the papers' direction; likewise for the target
     target_lang: str | None = None
     like: Path | None = None  # a trained model with whose subwords and dictionaries it is prepared
+
+    @property
+    def name(self) -> str:
+        name = self.paths[0].resolve().name
+        return name if len(self.paths) == 1 else name.partition(".")[0]
+
+    @property
+    def is_there(self) -> bool:
+        return all(path.exists() for path in self.paths)
+
+    def __str__(self) -> str:
+        return " and ".join(map(str, self.paths))
+
+    @property
+    def pairs(self) -> int:
+        """How many training pairs it has at most."""
+        texts = texts_of(self.paths)
+        files = texts["train"] if "train" in texts else next(iter(texts.values()))
+        return sum(1 for _ in lines(next(iter(files.values()))))
 
 
 @dataclass(frozen=True)
@@ -40,13 +63,15 @@ class Workspace:
     def as_record(self) -> dict:
         """What :meth:`of_record` needs, as plain data."""
         own, file = self.own, self.profile.file
-        paths = {"folder": own.folder, "like": own.like} if own else {}
-        absolute = {key: str(path.absolute()) for key, path in paths.items() if path}
-        texts = own and {**asdict(own), "like": None, **absolute}
         return {
             "configs": str(self.configs),
             "profile": str(file.absolute()) if file else self.profile.name,
-            "own": texts,
+            "own": own
+            and {
+                **asdict(own),
+                "paths": [str(path.absolute()) for path in own.paths],
+                "like": own.like and str(own.like.absolute()),
+            },
             "user_dir": self.user_dir and str(self.user_dir),
         }
 
@@ -57,24 +82,21 @@ class Workspace:
         The user's code must be loaded already: a record that names code does not run it.
         """
         configs, own = Path(record["configs"]), record["own"]
-        paths = {key: Path(own[key]) for key in ("folder", "like") if own and own.get(key)}
-        own = own and OwnText(**{**own, **paths})
+        if own:
+            paths, like = tuple(map(Path, own["paths"])), own["like"] and Path(own["like"])
+            own = OwnText(paths, own["source_lang"], own["target_lang"], like)
         user_dir = record.get("user_dir") and Path(record["user_dir"])
-        profile = load_profile(str(record["profile"]), configs)
+        profile = Profile(str(record["profile"]), "")  # of a model that it goes on with
+        if not (own and own.like):
+            profile = load_profile(profile.name, configs)
         return cls(root, configs, profile, own, user_dir)
 
     @property
     def label(self) -> str:
-        """The scale and the text's name; ``results.identity`` distinguishes texts of one name."""
+        """The scale and the text's name; a run's identity distinguishes texts of one name."""
         if self.own is None:
             return self.profile.name
-        label = f"{self.profile.name}@{self.own.folder.resolve().name}"
-        if self.own.like:  # the same text in other subwords
-            from ..models.trained import find_model
-
-            files = find_model(self.own.like).treatment.digest
-            label += f".like-{files[:6]}"
-        return label
+        return f"{self.profile.name}@{self.own.name}"
 
     @property
     def is_papers(self) -> bool:
@@ -94,8 +116,8 @@ class Workspace:
         if own.like:
             from ..models.trained import corpus_like, find_model
 
-            return corpus_like(find_model(own.like), corpus, own.folder)
-        corpus = own_corpus(corpus, own.folder, own.source_lang, own.target_lang)
+            return corpus_like(find_model(own.like), corpus, own.paths)
+        corpus = own_corpus(corpus, own.paths, own.source_lang, own.target_lang)
         return with_options(corpus, settings.pairs, settings.subword_size)
 
     def run(self, cell: Cell, seed: int) -> Run:
@@ -103,12 +125,37 @@ class Workspace:
         return Run(self, cell.run_name, seed, cell.settings(self.profile))
 
 
+def make_workspace(
+    root: Path,
+    text: OwnText | None = None,
+    profile: str | None = None,
+    configs: Path = CONFIGS,
+    user_dir: Path | None = None,
+    by_size: bool = False,
+) -> Workspace:
+    """The workspace in a folder; without a profile at full scale, or at that of the text's size."""
+    if not configs.is_dir():
+        raise UserError(f"--configs {configs}: no such folder")
+    # Runs on a text can be printed without it.
+    if text and not text.is_there and not any((root / "runs").glob(f"*@{text.name}")):
+        raise UserError(f"--text {text}: there is no such folder or file")
+    if profile is None and text and by_size:
+        from ..config.own_tables import profile_of_text  # here: papers' tables need it not
+
+        scale = profile_of_text(text.pairs, configs)
+    else:
+        scale = load_profile(profile or FULL.name, configs)
+    place = Workspace(root.absolute(), configs.absolute(), scale, text, user_dir)
+    check_folder(place.runs / place.label)
+    return place
+
+
 @dataclass(frozen=True)
 class Run:
     """A system trained with one seed: a cell of a table, or your own training."""
 
     workspace: Workspace
-    cell: str  # paper/table/row/column
+    cell: CellName
     seed: int
     settings: Settings
 
@@ -122,42 +169,42 @@ class Run:
         return self.workspace.recipe(self.settings)
 
     @property
-    def text_digest(self) -> str | None:
-        """A digest of your text as it is now; None if there is none."""
-        if self.workspace.own is None:
+    def texts(self) -> dict[str, str] | None:
+        """A checksum of each file of your text as it is now, by name; None if it is gone."""
+        own = self.workspace.own
+        if own is None:
+            return {}
+        if not own.is_there:
             return None
-        return digest(self._texts)
+        return {item.file: _checksum(item.path) for item in self.recipe.archives if item.path}
 
     @property
-    def _texts(self) -> dict[str, str]:
-        """A checksum of each file of your text as it is now."""
-        archives = self.recipe.archives if self.workspace.own else ()
-        return {item.file: _checksum(item.path) for item in archives if item.path}
-
-    @property
-    def current_manifest(self) -> Manifest | None:
-        """That of its corpus; None if this is not prepared, or of another text or treatment."""
-        manifest, recipe = read_manifest(self.corpus_folder), self.recipe
-        if manifest is None or not manifest.is_by(recipe):
-            return None
-        gold = recipe.gold.files if recipe.gold else ()  # made apart from the rest
-        texts = {file: sha for file, sha in self._texts.items() if file not in gold}
-        return manifest if texts.items() <= manifest.archives.items() else None
-
-    @property
-    def has_corpus(self) -> bool:
-        """Whether its corpus is prepared as it is now, with the word alignments that it needs."""
-        manifest = self.current_manifest
-        if manifest is None:
-            return False
-        return manifest.alignments is not None or not self.settings.needs_alignments
+    def data(self) -> tuple[str | None, str | None]:
+        """Digests of text and treatment, of the training and of the rest; None: it is gone."""
+        texts = self.texts
+        return (None, None) if texts is None else self.recipe.digests(texts)
 
     @property
     def corpus_folder(self) -> Path:
-        """Where its corpus is prepared; one of your text goes under the label ("SCALE@TEXT")."""
-        place = self.workspace
-        folder = place.root / "corpora"
-        return (folder / place.label if place.own else folder) / self.settings.corpus
+        """Where its corpus is prepared: a folder for each text, direction and treatment."""
+        texts = self.texts
+        if texts is None:
+            raise UserError(f"its text, {self.workspace.own}, is not there any more")
+        name = f"{self.settings.corpus}-{self.recipe.digest(texts)[:12]}"
+        return self.workspace.root / "corpora" / name
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """That of its corpus, if this is prepared, and its text is there."""
+        return None if self.texts is None else read_manifest(self.corpus_folder)
+
+    @property
+    def has_corpus(self) -> bool:
+        """Whether its corpus is prepared, with the word alignments that it needs."""
+        manifest = self.manifest
+        if manifest is None:
+            return False
+        return manifest.alignments is not None or not self.settings.needs_alignments
 
     @property
     def prepared_corpus(self) -> PreparedCorpus:

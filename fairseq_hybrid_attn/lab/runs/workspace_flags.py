@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import UserError
-from ..cli.flags import positive
-from ..config.paper_tables import Table, load_table, terms_of
-from ..config.settings import FULL, load_profile
-from ..corpora.own import texts_of
-from ..files.text import lines
-from ..files.writing import check_folder
+from ..cli.flags import add_text, positive
 from ..files.yaml_files import CONFIGS
-from .plan import Plan, make_plan
-from .workspace import OwnText, Workspace
+from ..models.trained import TrainedModel
+from . import cluster_jobs
+from .doing import Doing, Shared
+from .plan import Plan, make_plans
+from .workspace import OwnText, Workspace, make_workspace
 
 #: More are a seed without its comma.
 _MOST_SEEDS = 1000
@@ -35,19 +34,7 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
         help="scale: full (the papers'), small, few, tiny, iwslt, or a .yaml file (default: full; "
         "in train and compare on your text, what suits its size)",
     )
-    group.add_argument(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="your text in place of the papers' corpora: a folder with train, valid and "
-        "test files (train.de, train.en, ...), or with one pair of files (x.de, x.en; .gz too)",
-    )
-    group.add_argument(
-        "--source-lang", metavar="LANG", help="source language of --data (default: as in the paper)"
-    )
-    group.add_argument(
-        "--target-lang", metavar="LANG", help="target language of --data (default: as in the paper)"
-    )
+    add_text(group)
     group.add_argument(
         "--configs",
         type=Path,
@@ -57,40 +44,15 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def workspace(args: argparse.Namespace, own_sizes: bool = False) -> Workspace:
-    """The workspace of the flags; with ``own_sizes``, at a scale that suits the user's text."""
-    if not args.configs.is_dir():
-        raise UserError(f"--configs {args.configs}: no such folder")
-    own = None
-    if args.data is not None:
-        # Runs on a text can be printed without it.
-        of_text = (args.output / "runs").glob(f"*@{args.data.resolve().name}")
-        if not args.data.is_dir() and not any(of_text):
-            raise UserError(f"--data {args.data}: there is no such folder")
-        own = OwnText(args.data, args.source_lang, args.target_lang)
+def workspace(args: argparse.Namespace, by_size: bool = False) -> Workspace:
+    """The workspace of the flags; ``by_size``: at a scale that suits the user's text."""
+    text = None
+    if args.text:
+        text = OwnText(tuple(args.text), args.source_lang, args.target_lang)
     elif args.source_lang or args.target_lang:
-        raise UserError("--source-lang and --target-lang are for --data only")
-    if args.profile is None and own and own_sizes:
-        from ..config.own_tables import profile_of_text  # here: papers' tables need it not
-
-        profile = profile_of_text(training_pairs(own), args.configs)
-    else:
-        profile = load_profile(args.profile or FULL.name, args.configs)
-    place = Workspace(
-        root=args.output.absolute(),
-        configs=args.configs.absolute(),
-        profile=profile,
-        own=own,
-        user_dir=args.user_dir,
-    )
-    check_folder(place.runs / place.label)
-    return place
-
-
-def training_pairs(own: OwnText) -> int:
-    texts = texts_of(own.folder)
-    files = texts["train"] if "train" in texts else next(iter(texts.values()))
-    return sum(1 for _ in lines(next(iter(files.values()))))
+        raise UserError("--source-lang and --target-lang are for --text only")
+    where = args.profile, args.configs, args.user_dir
+    return make_workspace(args.output, text, *where, by_size=by_size)
 
 
 def add_row(parser: argparse.ArgumentParser) -> None:
@@ -166,30 +128,88 @@ def add_cells(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
 
 
 def plans(args: argparse.Namespace) -> list[Plan]:
-    if "/" not in args.names[0]:
-        raise UserError(f"{args.names[0]}: name a table first, as PAPER/TABLE")
-    place = workspace(args)
-    loaded: list[tuple[Table, list[str]]] = []
-    for name in args.names:
-        if name.rstrip("/") in {table.name for table, _ in loaded}:
-            raise UserError(f"{name} is named twice; name all of its rows after it")
-        if "/" in name:
-            loaded.append((load_table(name.rstrip("/"), place.configs), []))
-        else:
-            loaded[-1][1].append(name)
-    named = {column.name for table, _ in loaded for column in table.columns}
-    asked = []
-    for table, rows in loaded:
-        for claim in table.claims:  # report a mistake now, not after the training
-            terms_of(table, claim)
-        columns = [column.name for column in table.columns if column.name in args.columns]
-        if args.columns and not columns:
-            table.column(args.columns[0])  # its error lists the columns
-        plan = make_plan(table, place, rows, columns, args.seeds)
-        if not plan.cells:
-            raise UserError(f"{table.name}: none of these rows is in these columns")
-        asked.append(plan)
-    for name in args.columns:
-        if name not in named:
-            raise UserError(f"--columns {name}: none of these tables has it")
-    return asked
+    return make_plans(workspace(args), args.names, args.columns, args.seeds)
+
+
+def add_running(parser: argparse.ArgumentParser) -> None:
+    """Flags of commands that do runs."""
+    parser.add_argument("--dry-run", action="store_true", help="print the plan; do nothing")
+    parser.add_argument(
+        "--prepare-only", action="store_true", help="prepare the corpora; run nothing"
+    )
+    parser.add_argument(
+        "--redo",
+        action="store_true",
+        help="delete these runs, if they are done or stale, and do them again",
+    )
+    parser.add_argument(
+        "--keep-checkpoints",
+        action="store_true",
+        help="keep all checkpoints of finished runs (default: only the averaged model)",
+    )
+    parser.add_argument(
+        "--downloads",
+        type=Path,
+        metavar="DIR",
+        help="folder of archives; those in it are not downloaded (default: OUTPUT/downloads)",
+    )
+    cluster_jobs.add_arguments(parser)
+    add_workspace(parser)
+    add_devices(parser)
+    for flags, default, help_text in (
+        (("--gpus-per-run", "--gpus"), 1, "GPUs per run (default: 1)"),
+        (("--jobs",), None, "runs side by side (default: as many as fit); more share GPUs"),
+        (("--threads",), 1, "threads per run on CPU (default: 1)"),
+    ):
+        parser.add_argument(*flags, type=positive, default=default, metavar="N", help=help_text)
+
+
+def doing(args: argparse.Namespace) -> Doing:
+    """What the flags of :func:`add_running` ask for."""
+    return Doing(
+        *(args.device, args.gpus_per_run, args.jobs, args.threads, args.precision),
+        *(args.dry_run, args.prepare_only, args.redo, args.keep_checkpoints, args.downloads),
+        slurm=cluster_jobs.options(args),
+    )
+
+
+#: Flags of all systems beside fairseq-train's, and where their values go.
+SIZES = {
+    "tokens": ("batch", "tokens", "of an update, over all devices"),
+    "tokens-per-device": ("batch", "per-device", "at once, at most, as a device's memory allows"),
+    "save-every": ("checkpoints", "every", "updates between checkpoints, and validations"),
+    "average": ("checkpoints", "average", "of the last checkpoints"),
+}
+
+
+def add_own(parser: argparse.ArgumentParser) -> None:
+    """Flags of systems that are trained on your text."""
+    add_seeds(parser)
+    group = parser.add_argument_group("of your text, besides fairseq-train's flags after --")
+    group.add_argument(
+        "--name", default="systems", metavar="NAME", help="of the comparison (default: systems)"
+    )
+    for flag, (_, _, told) in SIZES.items():
+        told = f"{told} (default: the profile's)"
+        group.add_argument(f"--{flag}", type=positive, metavar="N", help=told)
+    group.add_argument(
+        "--write",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="write the table to a .md, .csv or .json too, or the page of report, .html; may be "
+        "repeated",
+    )
+    parser.set_defaults(others=[])  # what follows --
+
+
+def shared(
+    args: argparse.Namespace, flags: Sequence[str], model: TrainedModel | None = None
+) -> Shared:
+    """What the flags of :func:`add_own` give all systems."""
+    given: dict[str, dict[str, int]] = {"batch": {}, "checkpoints": {}}
+    for flag, (part, key, _) in SIZES.items():
+        if (size := getattr(args, flag.replace("-", "_"))) is not None:
+            given[part][key] = size
+    return Shared(tuple(flags), **given, model=model)

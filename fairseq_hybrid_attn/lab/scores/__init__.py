@@ -21,9 +21,6 @@ NAMES = (
     "word_bleu",
     "given_bleu",
 )
-#: Among the scores of tables, words in the translations per word in the references, as BLEU counts
-#: words.  sacrebleu prints it beside a score, and BLEU's brevity penalty depends on it.
-LENGTH_RATIO = "length_ratio"
 
 
 @dataclass(frozen=True)

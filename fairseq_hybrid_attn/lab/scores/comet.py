@@ -13,8 +13,8 @@ import numpy as np
 
 from ...errors import UserError
 from ..files.checksums import digest
-from .counts import SentenceCounts, half_width
-from .metrics import Score, check_parallel
+from .counts import Score, SentenceCounts
+from .metrics import check_parallel
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,10 @@ class Comet:
         return SentenceCounts("comet", rows, digest([self.sources, reference]), signature)
 
     def score_of(self, counts: SentenceCounts) -> Score:
-        line, interval = f"COMET = {counts.value:.4f}", half_width(counts.drawn)
-        return Score(counts.value, counts.signature, line, interval)
+        return Score.of(counts)
+
+    def line(self, counts: SentenceCounts) -> str:
+        return f"COMET = {counts.value:.4f}"
 
     def versions(self) -> dict[str, str]:
         return {"unbabel-comet": version("unbabel-comet")}

@@ -2,40 +2,27 @@
 
 A score is a function of sums over sentences: BLEU, of the n-grams that match and the lengths; TER,
 of edits and words; an alignment error rate, of the sizes of link sets; a loss, of bits and tokens.
-With the counts of each sentence, a score needs no text any more, nor does its interval.  This is
-the bootstrap (Koehn 2004): as many sentences as there are, drawn with replacement, the same ones
-for all systems, give a score for each draw.  Means over seeds, differences of systems, sums of
-scores and rank correlations are computed from the scores of each draw; the quantiles of the results
-are the ends of an interval.
-
-It covers the choice of the test sentences, not the choice of the training's seed.
+With the counts of each sentence, a score needs no text any more.  The bootstrap (Koehn 2004) draws
+as many sentences as there are, with replacement, the same ones for all systems.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
-from sacrebleu.metrics import BLEU, CHRF, TER
-from sacrebleu.metrics.base import Metric
 
-SAMPLES = 1000
+from . import sacrebleus
+
+SAMPLES = 10_000
 SEED = 12345  # sacrebleu's default, with which it draws the same sentences
-QUANTILES = (0.025, 0.975)  # the ends of a 95 % interval, as shares of the draws
+_BLOCK = 500  # draws that are added up at once
 
 #: A score of sums, ``[..., columns]``: ``[...]``, NaN where it is undefined.
 Formula = Callable[[np.ndarray], np.ndarray]
-
-
-def _sacrebleus(metric: Metric) -> Formula:
-    """The score of sacrebleu's own statistics."""
-
-    def score(sums: np.ndarray) -> float:
-        return metric._compute_score_from_stats(sums.tolist()).score
-
-    return lambda sums: np.apply_along_axis(score, -1, sums)
 
 
 def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
@@ -45,16 +32,13 @@ def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 #: By the kind of counts.
 FORMULAS: dict[str, Formula] = {
-    # Columns: words of translation and reference, n-grams that match, n-grams.
-    "bleu": _sacrebleus(BLEU()),
-    "bleu_unsmoothed": _sacrebleus(BLEU(smooth_method="none")),
-    "chrf": _sacrebleus(CHRF()),  # for each length, n-grams of both and those that match
-    "ter": _sacrebleus(TER()),  # edits, words of the reference
-    "length_ratio": lambda sums: _share(sums[..., 0], sums[..., 1]),  # of BLEU's columns
+    **sacrebleus.FORMULAS,
     # Columns: links, sure, possible, sure found, possible found; in per cent.
     "aer": lambda sums: (
         100 - _share(100 * (sums[..., 3] + sums[..., 4]), sums[..., 0] + sums[..., 1])
     ),
+    "precision": lambda sums: _share(100 * sums[..., 4], sums[..., 0]),
+    "recall": lambda sums: _share(100 * sums[..., 3], sums[..., 1]),
     "loss": lambda sums: _share(sums[..., 0], sums[..., 1]),  # bits, tokens
     "comet": lambda sums: _share(sums[..., 0], sums[..., 1]),  # scores, sentences
 }
@@ -80,9 +64,15 @@ class SentenceCounts:
     part: int | None = None
 
     def as_dict(self) -> dict:
-        """Plain data for JSON, of a whole test set."""
+        """Plain data for JSON."""
+        rows = self.rows.astype(int) if self._are_whole else self.rows
         how = {"kind": self.kind, "text": self.text, "signature": self.signature}
-        return {**how, "rows": self.rows.tolist()}
+        return {**how, "rows": rows.tolist()}
+
+    @classmethod
+    def of_dict(cls, content: Mapping[str, Any]) -> SentenceCounts:
+        rows = np.array(content["rows"], float)
+        return cls(content["kind"], rows, content["text"], content["signature"])
 
     @property
     def origin(self) -> tuple[str, str]:
@@ -102,58 +92,69 @@ class SentenceCounts:
         """
         if len(self.rows) < 2:
             return None
-        scores = FORMULAS[self.kind](draws(len(self.rows), self.part) @ self.rows)
+        scores = FORMULAS[self.kind](self._sums())
         return None if np.isnan(scores).any() else scores
+
+    @property
+    def _are_whole(self) -> bool:
+        return bool((self.rows == np.rint(self.rows)).all())
+
+    def _sums(self) -> np.ndarray:
+        """The sums of each draw, ``[SAMPLES, columns]``."""
+        times, rows = draws(len(self.rows), self.part), self.rows
+        exact = self._are_whole and rows.max() * len(rows) < 2**24  # in single precision
+        rows = rows.astype(np.float32 if exact else np.float64)
+        blocks = (times[n : n + _BLOCK].astype(rows.dtype) for n in range(0, SAMPLES, _BLOCK))
+        return np.concatenate([block @ rows for block in blocks]).astype(float)
 
     def of(self, sentences: Sequence[int], text: str, part: int | None = None) -> SentenceCounts:
         """The counts of some of the sentences (from 0)."""
         return replace(self, rows=self.rows[list(sentences)], text=text, part=part)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def draws(sentences: int, part: int | None = None) -> np.ndarray:
     """How often each draw has each sentence, ``[SAMPLES, sentences]``.
 
     Those of a ``part`` are in another order, so that parts of one size are drawn independently.
     """
-    drawn = np.random.default_rng(SEED).integers(sentences, size=(SAMPLES, sentences))
-    times = np.array([np.bincount(numbers, minlength=sentences) for numbers in drawn], float)
+    random = np.random.default_rng(SEED)
+    starts = sentences * np.arange(_BLOCK)[:, None]
+    times = np.empty((SAMPLES, sentences), np.uint8)
+    for n in range(0, SAMPLES, _BLOCK):
+        drawn = starts + random.integers(sentences, size=(_BLOCK, sentences))
+        counted = np.bincount(drawn.ravel(), minlength=_BLOCK * sentences)
+        times[n : n + _BLOCK] = counted.reshape(_BLOCK, sentences)
     return times if part is None else np.random.default_rng([SEED, part]).permutation(times)
 
 
-def mean_drawn(systems: Sequence[SentenceCounts]) -> np.ndarray | None:
-    """The mean over systems, such as the seeds of one, for each draw, ``[SAMPLES]``.
+@dataclass(frozen=True)
+class Score:
+    """A score of a whole set: what all commands compute, store and read.
 
-    None if they are of different texts, or one of them cannot be resampled.
+    ``counts`` are None where sentences cannot be resampled, or their counts were not kept.
     """
-    if len({counts.origin for counts in systems}) != 1:
-        return None
-    drawn = [counts.drawn for counts in systems]
-    return None if any(scores is None for scores in drawn) else np.mean(drawn, axis=0)
+
+    value: float
+    signature: str  # how it was computed, in sacrebleu's notation
+    counts: SentenceCounts | None = None
+
+    @classmethod
+    def of(cls, counts: SentenceCounts) -> Score:
+        return cls(counts.value, counts.signature, counts)
+
+    def as_dict(self) -> dict:
+        """Plain data for JSON."""
+        counts = self.counts and self.counts.as_dict()
+        return {"value": self.value, "signature": self.signature, "counts": counts}
+
+    @classmethod
+    def of_dict(cls, content: Mapping[str, Any]) -> Score:
+        counts = content.get("counts")
+        counted = None if counts is None else SentenceCounts.of_dict(counts)
+        return cls(float(content["value"]), str(content["signature"]), counted)
 
 
-def ends(drawn: np.ndarray) -> tuple[float, float]:
-    """The ends of the 95 % interval of a number, given its values for each draw."""
-    low, high = np.quantile(drawn, QUANTILES)
-    return float(low), float(high)
-
-
-def half_width(drawn: np.ndarray | None) -> float | None:
-    """Half the width of the 95 % interval; None if there are no draws."""
-    if drawn is None:
-        return None
-    low, high = ends(drawn)
-    return (high - low) / 2
-
-
-def p_value(ours: SentenceCounts, theirs: SentenceCounts) -> float | None:
-    """The two-sided p of the difference between two systems.
-
-    It is (c + 1) / (SAMPLES + 1): c draws differ from their mean difference by at least the
-    difference of the systems (Riezler & Maxwell 2005).  None if they cannot be compared.
-    """
-    if ours.origin != theirs.origin or ours.drawn is None or theirs.drawn is None:
-        return None
-    differences = ours.drawn - theirs.drawn
-    by_chance = np.abs(differences - differences.mean()) >= abs(ours.value - theirs.value)
-    return (int(by_chance.sum()) + 1) / (SAMPLES + 1)
+def scores_as_dict(scores: Mapping[str, Score]) -> dict:
+    """Scores by name as plain data for JSON."""
+    return {name: score.as_dict() for name, score in scores.items()}

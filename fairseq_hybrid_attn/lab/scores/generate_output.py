@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sacrebleu.metrics import CHRF
+from sacrebleu.metrics.chrf import CHRF
 
 from ...errors import UserError
 from ..corpora.tokenisers import detokeniser
@@ -92,8 +92,9 @@ def _check_targets(
     references: Sequence[list[str]],
     as_text: Callable[[str], str],
 ) -> None:
-    """Refuse the references of another set of as many sentences."""
-    numbers = [n for n in range(len(references[0])) if targets.get(n, "").strip()][:_COMPARED]
+    """Refuse the references of another set of as many sentences, by targets of known words."""
+    known = (n for n, line in sorted(targets.items()) if line.strip() and "<unk>" not in line)
+    numbers = [n for n in known if n < len(references[0])][:_COMPARED]
     ours = [as_text(targets[n]) for n in numbers]
     theirs = [[lines[n] for n in numbers] for lines in references]
     if numbers and CHRF(lowercase=True).corpus_score(ours, theirs).score < _ALIKE:

@@ -4,8 +4,8 @@
       --hypotheses base=base.en --hypotheses mma=mma.en --figure lengths.png --json lengths.json
 
 The test set is divided by the number of words of its source sentences (--bounds). Each group is
-scored as a separate corpus, with a bootstrap 95 % interval and a p-value against the first
-system.  Words are what is between spaces: the source is tokenised, and not split into subwords.
+scored as a separate corpus, with a 95 % interval, and compared with the first system.
+ Words are what is between spaces: the source is tokenised, and not split into subwords.
 
 Translations are text; `score --hypotheses-out` makes it of the output of fairseq-generate.
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import UserError
@@ -22,10 +21,9 @@ from ..cli.flags import named_path, positive
 from ..figures import outputs
 from ..files.tabular import Grid
 from ..files.text import read_lines
-from . import lengths_figure
-from .counts import SAMPLES
+from . import lengths_figure, statistics
 from .generate_output import marks, warn, warn_if_not_text
-from .lengths_measure import BOUNDS, ScoresByLength, SystemScore, score_by_length, word_counts
+from .lengths_measure import BOUNDS, ScoresByLength, score_by_length, word_counts
 from .metrics import METRICS, build_metric
 
 #: Average length of a word, in characters, above which text seems to have no spaces.
@@ -35,8 +33,15 @@ _LONG = 15
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     text = "a system's translations, detokenised, one per line; may be repeated"
-    systems = {"dest": "systems", "action": "append", "type": named_path, "metavar": "NAME=FILE"}
-    add("--hypotheses", required=True, help=text, **systems)
+    add(
+        "--hypotheses",
+        required=True,
+        dest="systems",
+        action="append",
+        type=named_path,
+        metavar="NAME=FILE",
+        help=text,
+    )
     add("--source", required=True, type=Path, metavar="FILE", help="tokenised text, one per line")
     text = "untouched text, one per line"
     add("--reference", required=True, type=Path, metavar="REF", help=text)
@@ -94,39 +99,17 @@ def count_words(lines: list[str], where: str) -> list[int]:
 
 
 def grid(found: ScoresByLength) -> Grid:
+    names = list(found.systems)
     rows = [
-        [group.label, f"{group.sentences:,}", *cells_of_systems(found.systems, group.scores)]
+        [group.label, f"{group.sentences:,}", *statistics.line(names, group.systems)]
         for group in (*found.groups, found.whole)
     ]
-    headings = ["source words", "sentences", *headings_of_systems(found.systems)]
-    return Grid(headings, rows, left=1)
-
-
-def headings_of_systems(systems: Sequence[str]) -> list[str]:
-    """The headings of :func:`cells_of_systems`."""
-    first, *others = systems
-    return [first, *(heading for name in others for heading in (name, "p"))]
-
-
-def cells_of_systems(systems: Sequence[str], scores: dict[str, SystemScore]) -> list[str]:
-    """Each system's score with its interval, and p of all but the first."""
-    found = []
-    for name in systems:
-        one = scores.get(name, SystemScore(0.0))
-        interval = "" if one.interval is None else f" ± {one.interval:.2f}"
-        found.append(f"{one.value:.2f}{interval}" if name in scores else "")
-        if name != systems[0]:
-            found.append("" if one.p_value is None else f"{one.p_value:.3f}")
-    return found
+    return Grid(["source words", "sentences", *statistics.headings(names)], rows, left=1)
 
 
 def notes(found: ScoresByLength) -> list[str]:
     """How it was computed."""
-    lines = [
-        f"{found.label}: {found.signature}",
-        f"± is half the 95 % interval of {SAMPLES:,} resampled groups"
-        + (f"; p: paired bootstrap against {found.systems[0]}" if len(found.systems) > 1 else ""),
-    ]
+    lines = [f"{found.label}: {found.signature}", statistics.HOW, statistics.FEW_SEEDS[1]]
     if found.without_words:
         lines.append(
             f"in no group, since their source has no words: {len(found.without_words):,} sentences"

@@ -9,11 +9,12 @@ words of the tokenised source, before they are split into subwords.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 
 from . import Group
-from .counts import SentenceCounts, half_width, p_value
+from .counts import Score, scores_as_dict
 from .metrics import Metric, check_parallel
+from .statistics import Compared, compare
 
 #: The upper bounds of MMA's groups; the last group has none.
 BOUNDS = (10, 20, 30, 40, 50)
@@ -30,25 +31,13 @@ def word_counts(lines: Iterable[str]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class SystemScore:
-    """A system's score on a group, from 0 to 100, compared with the first system.
-
-    ``interval`` is half the width of the 95 % interval by resampling the group.  It is None for a
-    group of one sentence, and so is p, which the first system does not have.
-    """
-
-    value: float
-    interval: float | None = None
-    p_value: float | None = None
-
-
-@dataclass(frozen=True)
 class GroupScores:
-    """A group: its size, and scores by system (empty without sentences)."""
+    """A group: its size, and systems compared with the first (empty without sentences)."""
 
     label: str
     sentences: int
-    scores: dict[str, SystemScore]
+    systems: dict[str, Compared]
+    scores: dict[str, Score] = field(default_factory=dict)  #: by system
 
 
 @dataclass(frozen=True)
@@ -67,21 +56,33 @@ class ScoresByLength:
     without_words: tuple[int, ...]
 
     def as_dict(self) -> dict:
-        """Plain data for JSON; sentences are counted from 1."""
-        return {**asdict(self), "without_words": [number + 1 for number in self.without_words]}
+        """Plain data for JSON; sentences are counted from 1.
 
-
-def compare_systems(systems: dict[str, SentenceCounts]) -> dict[str, SystemScore]:
-    """The score of each system, compared with the first; all of the same sentences."""
-    first = next(iter(systems.values()))
-    return {
-        name: SystemScore(
-            counts.value,
-            half_width(counts.drawn),
-            None if counts is first else p_value(counts, first),
-        )
-        for name, counts in systems.items()
-    }
+        The scores of a system are those of the whole (``bleu``) and of groups (``bleu(0,10]``).
+        """
+        groups = [
+            {
+                "label": group.label,
+                "sentences": group.sentences,
+                "systems": {name: one.as_dict() for name, one in group.systems.items()},
+            }
+            for group in (*self.groups, self.whole)
+        ]
+        of_groups = {f"{self.score}{group.label}": group for group in self.groups}
+        systems = {
+            name: {
+                "scores": scores_as_dict(
+                    {
+                        label: group.scores[name]
+                        for label, group in {self.score: self.whole, **of_groups}.items()
+                        if name in group.scores
+                    }
+                )
+            }
+            for name in self.systems
+        }
+        without = [number + 1 for number in self.without_words]
+        return {"systems": systems, "groups": groups, "without_words": without}
 
 
 def score_by_length(
@@ -99,8 +100,11 @@ def score_by_length(
     counts = {name: metric.counts(lines, references) for name, lines in systems.items()}
 
     def scores_of(label: str, numbers: list[int]) -> GroupScores:
-        chosen = {name: of_all.of(numbers, label) for name, of_all in counts.items()}
-        return GroupScores(label, len(numbers), compare_systems(chosen) if numbers else {})
+        if not numbers:
+            return GroupScores(label, 0, {})
+        scores = {name: Score.of(of_all.of(numbers, label)) for name, of_all in counts.items()}
+        compared = compare({name: {1: score} for name, score in scores.items()})
+        return GroupScores(label, len(numbers), compared, scores)
 
     groups = {
         str(group): [number for number, words in enumerate(lengths) if words in group]

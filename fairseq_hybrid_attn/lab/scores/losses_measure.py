@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from fairseq import checkpoint_utils
@@ -22,7 +23,9 @@ def measure(
     models: Sequence[TrainedModel], subset: str, device: str = "auto"
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """The tokens of each sentence, and its losses by each model, in bits, summed over them."""
-    criterion, tokens, losses = None, None, []
+    criterion: Any = None
+    tokens = np.empty(0)
+    losses: list[np.ndarray] = []
     place = device_of(device)
     for trained in models:
         model, task = load_model(trained)
@@ -44,7 +47,7 @@ def measure(
             ) from error
         if not np.isfinite(found).all():
             raise UserError(f"{trained.path}: its loss is not a finite number; did it diverge?")
-        if tokens is not None and not np.array_equal(sizes, tokens):
+        if losses and not np.array_equal(sizes, tokens):
             raise UserError(f"{trained.path} and {models[0].path} have different target languages")
         tokens = sizes
         losses.append(found)

@@ -9,30 +9,22 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
-import numpy as np
-from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 
 from ...errors import UserError
 from ..corpora.tokenisers import LineFunction, detokeniser, tokeniser
 from ..corpora.words import base_language, has_spaces
 from ..files.checksums import digest
-from . import NAMES, standard_scores, wat
-from .counts import SentenceCounts, half_width
-
-
-@dataclass(frozen=True)
-class Score:
-    """A score of a whole set."""
-
-    value: float  # from 0 to 100, TER perhaps above
-    signature: str  # how it was computed, in sacrebleu's notation
-    line: str  # for display; of BLEU, with n-gram precisions and lengths
-    interval: float | None  # half the 95 % interval by resampling the sentences
+from . import NAMES, sacrebleus, standard_scores, wat
+from .counts import Score, SentenceCounts
 
 
 @dataclass(frozen=True)
@@ -50,37 +42,43 @@ class Metric:
 
     name: str
     label: str
-    sacrebleu: BLEU | CHRF | TER
+    sacrebleu: sacrebleus.Metric
     words: LineFunction | None = None
     words_signature: str = ""
     packages: tuple[str, ...] = ()
+
+    @property
+    def _is_lowercase(self) -> bool:
+        return not isinstance(self.sacrebleu, TER) and self.sacrebleu.lowercase
 
     def prepare(self, lines: list[str]) -> list[str]:
         """Return the lines as ``sacrebleu`` scores them."""
         if self.words is None:
             return lines
-        if self.sacrebleu.lowercase:  # first: Moses keeps the dot of "home. then", not of ". Then"
+        if self._is_lowercase:  # first: Moses keeps the dot of "home. then", not of ". Then"
             lines = [line.lower() for line in lines]
         return [self.words(line) for line in lines]
 
     def counts(self, translations: list[str], *references: list[str]) -> SentenceCounts:
         """Count what the score adds up, for each line: sacrebleu's own statistics."""
         check_parallel({"translations": translations}, *references)
-        rows = self.sacrebleu._extract_corpus_statistics(
-            self.prepare(translations), [self.prepare(lines) for lines in references]
-        )
+        lines = self.prepare(translations), [self.prepare(lines) for lines in references]
+        rows = sacrebleus.sentence_counts(self.sacrebleu, *lines)
         kind = self.name
         if isinstance(self.sacrebleu, BLEU):
             kind = "bleu" if self.sacrebleu.smooth_method == "exp" else "bleu_unsmoothed"
         text = digest(list(itertools.chain(*references)))
-        return SentenceCounts(kind, np.array(rows), text, self.signature())
+        return SentenceCounts(kind, rows, text, self.signature())
 
     def score_of(self, counts: SentenceCounts) -> Score:
-        """The score of :meth:`counts`, or of some of the sentences."""
-        score = self.sacrebleu._aggregate_and_compute(counts.rows.tolist())
-        _, _, shown = str(score).partition(" = ")
-        interval = half_width(counts.drawn)
-        return Score(score.score, counts.signature, f"{self.label} = {shown}", interval)
+        """The score of :meth:`counts`, or of some of the sentences, to sacrebleu's last digit."""
+        value = sacrebleus.corpus_score(self.sacrebleu, counts.rows).score
+        return Score(value, counts.signature, counts)
+
+    def line(self, counts: SentenceCounts) -> str:
+        """A score for display; of BLEU, with n-gram precisions and lengths."""
+        _, _, shown = str(sacrebleus.corpus_score(self.sacrebleu, counts.rows)).partition(" = ")
+        return f"{self.label} = {shown}"
 
     def score(self, translations: list[str], *references: list[str]) -> Score:
         """Score text against its references, line by line."""
@@ -90,7 +88,7 @@ class Metric:
         """Return sacrebleu's signature; ``sacrebleu`` must have counted before."""
         signature = self.sacrebleu.get_signature()
         if self.words is not None:
-            lower = "lc-" if self.sacrebleu.lowercase else ""
+            lower = "lc-" if self._is_lowercase else ""
             signature.update("tok", lower + self.words_signature)  # sacrebleu's says none
         return str(signature)
 
@@ -139,7 +137,7 @@ def default_scores(target_lang: str) -> tuple[str, ...]:
     return (*standard_scores(target_lang), *words)
 
 
-def check_parallel(systems: dict[str, list[str]], *references: list[str]) -> None:
+def check_parallel(systems: Mapping[str, Sequence[object]], *references: list[str]) -> None:
     """Check that every system has one line per reference: sacrebleu would drop the rest."""
     count = len(references[0])
     if not count:
@@ -209,6 +207,7 @@ def _nist_bleu(lang: str, lowercase: bool) -> Metric:
 
 def _wat_bleu(lang: str, lowercase: bool) -> Metric:
     """multi-bleu.perl over the words of WAT's evaluation; see :mod:`.wat`."""
+    packages: tuple[str, ...]
     if lang == "ja":
         mecab = sacrebleu(tokenize="ja-mecab")  # MeCab with IPAdic, and nothing else
         words = wat.japanese(mecab.tokenizer)
@@ -266,7 +265,7 @@ NEED_SPACES = ("ter", "tokenised_bleu", "compound_split_bleu", "nist_bleu", "giv
 # -- Parts of the metrics ---------------------------------------------------------------------
 
 
-def sacrebleu(**settings: object) -> BLEU:
+def sacrebleu(**settings: Any) -> BLEU:
     """Build sacrebleu's BLEU; a package that is missing (ja, ko) is a UserError."""
     try:
         return BLEU(**settings)

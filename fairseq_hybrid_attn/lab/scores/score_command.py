@@ -20,8 +20,8 @@ reference itself, so the tokenisation of the training data does not matter.
 --comet MODEL adds COMET by the package unbabel-comet (the extra `comet`); MODEL is a checkpoint or
 a name such as Unbabel/wmt22-comet-da.
 
-± is half the 95 % interval by resampling the sentences.  For the difference between two systems,
-with its p, see `lengths`, whose last line is of the whole set.
+± is half the 95 % interval over the sentences.  For the difference between two systems, with its
+p, see `lengths`, whose last line is of the whole set.
 
 --test-sets FILE is a JSON file, such as {"test": 878, "news": 1000}: the text consists of these
 sets in this order, and each is scored.  The scores of the set "test" have plain names; without
@@ -42,16 +42,17 @@ from ..files.json_files import write_json
 from ..files.text import read_lines
 from ..files.writing import atomic_write, check_outputs
 from .comet import Comet
+from .counts import Score, scores_as_dict
 from .generate_output import read_generated, warn_if_not_text
 from .metrics import (
     Metric,
-    Score,
     build_metric,
     check_parallel,
     check_tokenizer,
     default_scores,
     language,
 )
+from .statistics import estimate
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "detokenised translations, one per line"
     translations("--hypotheses", type=Path, metavar="FILE", help=text)
     text = "untouched text, one per line"
-    more = {"type": Path, "nargs": "+", "metavar": "REF"}
-    add("--reference", required=True, help=f"{text}; or several such files", **more)
+    text += "; or several such files"
+    add("--reference", required=True, type=Path, nargs="+", metavar="REF", help=text)
     add("--target-lang", required=True, metavar="LANG", help="e.g. en, de, zh")
     add("--scores", metavar="NAME,…", help="which to compute (default: see above)")
     text = "kind of subwords in OUT; none if fairseq-generate joined them (--post-process)"
@@ -102,34 +103,30 @@ def run(args: argparse.Namespace) -> None:
             warn_if_not_text(translations, args.hypotheses)
     sets = read_test_sets(args.test_sets, count) if args.test_sets else {}
     parts = slices(sets, count)
-    counts = {metric.name: metric.counts(translations, *references) for metric in metrics}
-    scores = {
-        f"{metric.name}{suffix}": metric.score_of(
-            counts[metric.name].of(range(count)[part], suffix)
-        )
-        for suffix, part in parts.items()
-        for metric in metrics
-    }
+    scores: dict[str, Score] = {}
+    shown: dict[str, str] = {}
+    whole = {metric.name: metric.counts(translations, *references) for metric in metrics}
+    for suffix, part in parts.items():
+        for metric in metrics:
+            of_all = whole[metric.name]
+            counts = of_all.of(range(count)[part], f"{of_all.text}{suffix}")
+            scores[f"{metric.name}{suffix}"] = metric.score_of(counts)
+            shown[f"{metric.name}{suffix}"] = metric.line(counts)
 
     if args.hypotheses_out:
         with atomic_write(args.hypotheses_out) as file:
             file.writelines(f"{line}\n".encode() for line in translations)
     if args.json:
-        stored = {
-            name: {"value": score.value, "signature": score.signature}
-            for name, score in scores.items()
-        }
         versions = {key: found for metric in metrics for key, found in metric.versions().items()}
         content = {
-            **{"scores": stored, "sentences": count, "missing": missing},
+            **{"scores": scores_as_dict(scores), "sentences": count, "missing": missing},
             **{"target_lang": args.target_lang, "versions": versions},
             "translations": str(args.generated or args.hypotheses),
             "reference": list(map(str, args.reference)),
-            "counts": {name: of_all.as_dict() for name, of_all in counts.items()},
             "parts": {suffix: [part.start, part.stop] for suffix, part in parts.items()},
         }
         write_json(args.json, content)
-    print_scores(scores, count, missing)
+    print_scores(scores, shown, count, missing)
 
 
 def choose_metrics(args: argparse.Namespace) -> list[Metric]:
@@ -159,11 +156,14 @@ def check_arguments(args: argparse.Namespace) -> None:
     check_outputs({"--json": args.json, "--hypotheses-out": args.hypotheses_out}, inputs)
 
 
-def print_scores(scores: dict[str, Score], sentences: int, missing: int) -> None:
+def print_scores(
+    scores: dict[str, Score], shown: dict[str, str], sentences: int, missing: int
+) -> None:
     print(f"sentences: {sentences}" + (f" ({missing} missing, scored as empty)" if missing else ""))
     for name, score in scores.items():
         _, _, test_set = name.partition(".")
-        print(f"{test_set}: {score.line}" if test_set else score.line)
-        if score.interval is not None:
-            print(f"  ± {score.interval:.3g}")
+        print(f"{test_set}: {shown[name]}" if test_set else shown[name])
+        found = estimate((1, {1: score}))
+        if found and found.half is not None:
+            print(f"  ± {found.half:.3g}")
         print(f"  {score.signature}")

@@ -1,1 +1,1 @@
-"""Tables: the paper's numbers beside ours, claims, printing, publishing."""
+"""Tables: the papers' numbers beside ours, and systems of your own beside the first."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...errors import UserError
@@ -10,8 +9,8 @@ from ..report import curves_figure as curves
 from ..report.curves_measure import CHECKPOINTS, LABELS, Curve
 from ..runs.plan import Plan
 from ..scores import lengths_figure as lengths
-from ..scores.lengths_measure import GroupScores, SystemScore
-from .numbers import Section
+from ..scores.lengths_measure import GroupScores
+from .measuring import ColumnHead, TableNumbers
 from .stored_runs import StoredRuns
 
 if TYPE_CHECKING:
@@ -38,54 +37,50 @@ def is_drawable(plan: Plan) -> bool:
     return of_one_kind and all(column.group is not None for column in columns)
 
 
-def draw(plan: Plan, sections: Sequence[Section], theme: str = "light") -> Figure:
+def draw(plan: Plan, numbers: TableNumbers, theme: str = "light") -> Figure:
     """Draw the measured numbers of a table (see :func:`check_drawable`)."""
-    measured = [section for section in sections if section.measured]
+    measured = numbers.measured
     if not measured:
         raise UserError(f"--figure: nothing in {plan.table.name} is measured yet")
-    names = _names(measured)
-    scores = [section.measured[0].ours.score for section in measured]
-    scores = [LABELS.get(score, score) for score in scores]
-    if sections[0].curve:
-        # Panels of one score, of several columns, are told apart by the columns' titles.
-        panels = [
-            _panel(section, names, section.title if scores.count(score) > 1 else score, score)
-            for section, score in zip(measured, scores, strict=True)
-        ]
-        return curves.draw(panels, theme)
-    return lengths.draw(_groups(plan, sections, names), list(names.values()), scores[0], theme)
+    # The systems' names, if no two rows have the same.
+    names = {number.row: number.system for number in measured}
+    if not all(names.values()) or len(set(names.values())) < len(names):
+        names = {row: row for row in names}
+    labels = {n.column: LABELS.get(n.score, n.score) for n in measured}
+    if numbers.columns[0].curve:
+        shown = [column for column in numbers.columns if column.name in labels]
+        return curves.draw([_panel(numbers, column, names, labels) for column in shown], theme)
+    label = next(iter(labels.values()))
+    return lengths.draw(_groups(plan, numbers, names), list(names.values()), label, theme)
 
 
-def _names(sections: Sequence[Section]) -> dict[str, str]:
-    """The display names of measured rows: their systems, if no two have the same."""
-    systems = {line.row: line.system for section in sections for line in section.measured}
-    told_apart = all(systems.values()) and len(set(systems.values())) == len(systems)
-    return systems if told_apart else {row: row for row in systems}
-
-
-def _panel(section: Section, names: dict[str, str], label: str, score: str) -> curves.CurvePanel:
+def _panel(
+    numbers: TableNumbers, column: ColumnHead, names: dict[str, str], labels: dict[str, str]
+) -> curves.CurvePanel:
+    """Panels of one score, of several columns, are told apart by the columns' titles."""
     points: dict[str, dict[int, float]] = {}
-    for line in section.measured:
-        points.setdefault(line.row, {})[line.at] = line.ours.value
+    for number in numbers.of(column.name):
+        if number.ours and number.at is not None:
+            points.setdefault(number.row, {})[number.at] = number.ours.value
     found = [
-        Curve(names[row], section.name, CHECKPOINTS, "", tuple(values), tuple(values.values()))
+        Curve(names[row], column.name, CHECKPOINTS, "", tuple(values), tuple(values.values()))
         for row, values in points.items()
     ]
-    return curves.CurvePanel(label, found, measure=score)
+    label = labels[column.name]
+    several = list(labels.values()).count(label) > 1
+    return curves.CurvePanel(column.title if several else label, found, measure=label)
 
 
-def _groups(plan: Plan, sections: Sequence[Section], names: dict[str, str]) -> list[GroupScores]:
+def _groups(plan: Plan, numbers: TableNumbers, names: dict[str, str]) -> list[GroupScores]:
     """The columns as groups of one test set, each with the scores of its rows."""
     stored = StoredRuns(plan)
     done = next(run for cell in plan.cells for run, _ in stored.of_cell(cell))
     groups = []
-    for section in sections:
-        group = plan.table.column(section.name).group
-        score = section.measured[0].ours.score if section.measured else section.score
+    for column in numbers.columns:
+        group = plan.table.column(column.name).group
+        found = numbers.of(column.name)
+        score = next((number.score for number in found if number.ours), column.score)
         counts = stored.counts(done, score, group)
-        scores = {
-            names[line.row]: SystemScore(line.ours.value, line.ours.interval)
-            for line in section.measured
-        }
-        groups.append(GroupScores(str(group), len(counts.rows) if counts else 0, scores))
+        systems = {names[number.row]: number.compared for number in found if number.compared}
+        groups.append(GroupScores(str(group), len(counts.rows) if counts else 0, systems))
     return groups

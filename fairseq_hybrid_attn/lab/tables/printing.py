@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from ..files.console import duration
 from ..files.tabular import Grid
-from ..scores.counts import SAMPLES
-from .claims import HOW_JUDGED, in_words
-from .grids import curves_grid, rows_grid, transposed_grid
-from .numbers import STALE, Line, RankAgreement, Section, TableNumbers
+from ..runs.status import FAILED
+from ..scores.statistics import FEW_SEEDS, HOW, Estimate
+from .measuring import ColumnHead, Number, TableNumbers
 
-HALF = (
-    "± is half the 95 % interval: over seeds (Student's t) where there are three or more; a second "
-    "±, or one of fewer seeds: over sentences (bootstrap), which does not cover how much other "
-    "trainings differ."
+#: Marks numbers of runs whose configuration or data have changed since.
+STALE = "†"
+#: BLEU below which a difference says nothing.
+LOW = 5.0
+WHY_LOW = (
+    f"BLEU below {LOW:g}: hardly a phrase of four words is right, so a difference tells how long "
+    "translations are and how common their words, not which system translates better. Train "
+    "longer, or on more text."
 )
-P_VALUES = (
-    f"p, for each seed: two-sided paired bootstrap ({SAMPLES:,} draws, so {1 / (SAMPLES + 1):.3f} "
-    "at least) against the baseline's run of the same seed; -: that is not there, or of another "
-    "text. Differences are taken before rounding."
-)
+
+#: The columns of a grid: a heading, and what it shows of a number.
+_Columns = list[tuple[str, Callable[[Number], str]]]
 
 
 def as_terminal(numbers: TableNumbers) -> str:
@@ -32,63 +35,19 @@ def as_markdown(numbers: TableNumbers) -> str:
     return _page(numbers, f"# {numbers.title} (`{numbers.table}`)", Grid.markdown)
 
 
-def _page(numbers: TableNumbers, title: str, shown: Callable[[Grid], str]) -> str:
-    """A grid for each column, notes on all of them, and the claims."""
-    blocks = [title, *_scale(numbers)]
-    if numbers.transposed:
-        blocks.append(shown(transposed_grid(numbers.sections)))
-    for section in () if numbers.transposed else numbers.sections:
-        blocks += [f"{section.title}:"] * (numbers.columns > 1)
-        blocks.append(shown(curves_grid(section) if section.curve else rows_grid(section)))
-    blocks.append("\n".join(f"- {note}" for note in _footnotes(numbers.sections)))
-    if numbers.verdicts:
-        claims = "\n".join(map(in_words, numbers.verdicts))
-        blocks += ["Claims:", claims, HOW_JUDGED]
-    if numbers.made_by:
-        blocks.append(f"Its runs differ in {numbers.made_by}.")
-    if numbers.not_used:
-        blocks.append(f"Not used: {'; '.join(numbers.not_used)}.")
-    if numbers.notes:
-        blocks.append(f"Note: {numbers.notes}")
-    return "\n\n".join(filter(None, blocks)) + "\n"
-
-
 def as_csv(numbers: TableNumbers) -> str:
-    """For programs: one line per cell, empty where there is no number."""
-    cells = [(section, line) for section in numbers.sections for line in section.lines]
-    return Grid.of([_record(numbers, section, line) for section, line in cells]).csv()
-
-
-def _record(numbers: TableNumbers, section: Section, line: Line) -> dict[str, object]:
-    ours = line.ours
-    has = {} if ours is None else asdict(ours)
-    return {
-        "table": numbers.table,
-        "row": line.row,
-        "column": section.name,
-        "label": numbers.label,
-        "system": line.system,
-        "at": line.at,
-        "score": has.get("score", section.score),
-        "paper": _digits(line.paper),
-        "ours": _digits(has.get("value")),
-        "over_seeds": _digits(has.get("over_seeds")),
-        "over_sentences": _digits(has.get("over_sentences")),
-        "seeds": " ".join(map(str, has.get("seeds", ()))),
-        "by_seed": " ".join(map(_digits, has.get("by_seed", ()))),
-        "paper_difference": _digits(section.paper_difference(line)),
-        "our_difference": _digits(section.our_difference(line)),
-        "p_values": " ".join(_digits(p) or "-" for p in has.get("p_values", ())),
-        "parameters": has.get("parameters"),
-        "updates": f"{ours.updates:.0f}" if ours else "",
-        "signature": has.get("signature"),
-        "state": (ours.stale or "done") if ours else line.why_not,
-    }
+    """For programs: one line per number, empty where there is none."""
+    return Grid.of([_record(numbers, number) for number in numbers.numbers]).csv()
 
 
 def as_json(numbers: TableNumbers) -> str:
-    """Everything, including claims and their intervals."""
-    return json.dumps(asdict(numbers), indent=1, ensure_ascii=False) + "\n"
+    """Everything; and what is printed: grids and notes."""
+    shown = [
+        {"title": title, "headings": grid.headings, "rows": grid.rows, "left": grid.left}
+        for title, grid in grids(numbers)
+    ]
+    content = numbers.as_dict() | {"grids": shown, "notes": [*notes(numbers), numbers.notes]}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 FORMATS: dict[str, Callable[[TableNumbers], str]] = {
@@ -99,79 +58,223 @@ FORMATS: dict[str, Callable[[TableNumbers], str]] = {
 }
 
 
-def _scale(numbers: TableNumbers) -> list[str]:
-    """A sentence on what the numbers are of, unless they are at the papers' scale."""
+def _page(numbers: TableNumbers, title: str, shown: Callable[[Grid], str]) -> str:
+    """Grids, and notes on all of them."""
+    blocks = [title, _scale(numbers)]
+    for heading, grid in grids(numbers):
+        blocks += [f"{heading}:" if heading else "", shown(grid)]
+    blocks.append("\n".join(f"- {note}" for note in notes(numbers)))
+    if numbers.notes:
+        blocks.append(f"Note: {numbers.notes}")
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _scale(numbers: TableNumbers) -> str:
+    """What the numbers are of, unless they are at the papers' scale."""
     if numbers.is_papers:
-        return []
+        return ""
     text = f"another text ({numbers.text})" if numbers.text else "its corpus"
+    if numbers.is_own:
+        return f"Trained on {numbers.text}, profile {numbers.profile}."
     # The full profile leaves a table's own sizes as they are.
     scale = "On" if numbers.profile == "full" else f"Profile {numbers.profile} on"
-    if not any(section.has_paper for section in numbers.sections):
-        return [f"{scale} {text}."]
-    compared = "levels cannot be compared with the paper's; differences between rows can."
-    return [f"{scale} {text}: {compared}"]
+    if all(number.paper is None for number in numbers.numbers):
+        return f"{scale} {text}."
+    return f"{scale} {text}: levels cannot be compared with the paper's; differences can."
+
+
+def grids(numbers: TableNumbers) -> list[tuple[str, Grid]]:
+    """The grids of a table, each with a heading, which may be empty.
+
+    One for each column; one for all, of your own systems, or with a line for each column.
+    """
+    failed = _failures(numbers)
+    return [
+        (title, replace(grid, rows=[[failed.get(cell, cell) for cell in row] for row in grid.rows]))
+        for title, grid in _grids(numbers)
+    ]
+
+
+def _failures(numbers: TableNumbers) -> dict[object, str]:
+    """By the states of runs that failed, what cells say of them; a note says the rest."""
+    states = dict.fromkeys(number.state for number in numbers.numbers if FAILED in number.state)
+    return {state: f"failed ({count})" for count, state in enumerate(states, 1)}
+
+
+def _grids(numbers: TableNumbers) -> list[tuple[str, Grid]]:
+    if numbers.transposed:
+        return [("", _transposed(numbers))]
+    if numbers.is_own:
+        return [("", _together(numbers))]
+    several = len(numbers.columns) > 1
+    return [
+        (
+            column.title if several else "",
+            _curves(numbers.of(column.name)) if column.curve else _rows(numbers, column),
+        )
+        for column in numbers.columns
+    ]
+
+
+def _compared(numbers: Sequence[Number], column: ColumnHead, name: str) -> _Columns:
+    """The paper's number and ours, and both beside the baseline.
+
+    Ours minus the paper's is not shown: it means nothing on another text.
+    """
+    shown: _Columns = []
+    has_paper = any(number.paper is not None for number in numbers)
+    if has_paper:
+        shown.append(("paper", lambda number: _plain(number.paper)))
+    shown.append((name, _ours))
+    if column.baseline is not None:
+        if has_paper:
+            gap = f"paper - {column.baseline}"
+            shown.append((gap, lambda number: _plain(number.paper_difference, "+")))
+        shown.append((f"{name} - {column.baseline}", lambda number: _cells(number)[1]))
+        shown.append(("p", lambda number: _cells(number)[2]))
+    return shown
+
+
+def _rows(numbers: TableNumbers, column: ColumnHead) -> Grid:
+    """A line for each row."""
+    found = numbers.of(column.name)
+    shown: _Columns = [("row", lambda number: number.row), ("system", lambda number: number.system)]
+    shown += [*_compared(found, column, "ours"), ("seeds", _by_seed)]
+    rows = [[show(number) for _, show in shown] for number in found]
+    return Grid([heading for heading, _ in shown], rows, left=2)
+
+
+def _together(numbers: TableNumbers) -> Grid:
+    """A line for each system with all of its scores; a score that none has is left out."""
+    headings = ["system"]
+    rows: dict[str, list[str]] = {}
+    for number in numbers.numbers:
+        rows.setdefault(number.row, [number.system])
+    has = [c for c in numbers.columns if any(number.ours for number in numbers.of(c.name))]
+    for column in has or numbers.columns:
+        found = numbers.of(column.name)
+        shown = _compared(found, column, column.title)[: None if len(rows) > 1 else 1]
+        headings += [heading for heading, _ in shown]
+        for number in found:
+            rows[number.row] += [show(number) for _, show in shown]
+    for number in numbers.of(numbers.columns[0].name):
+        seeds = " ".join(map(str, number.ours.by_seed)) if number.ours else ""
+        size = "" if number.parameters is None else f"{number.parameters / 1e6:.2f} M"
+        time = "" if number.training_seconds is None else duration(number.training_seconds)
+        rows[number.row] += [seeds, size, time]
+    return Grid([*headings, "seeds", "parameters", "training"], list(rows.values()), left=1)
+
+
+def _curves(numbers: Sequence[Number]) -> Grid:
+    """A line for each checkpoint, a column for each row that has them."""
+    curves: dict[str, dict[int | None, Number]] = {}
+    for number in numbers:
+        name = f"{number.row}: {number.system}".removesuffix(": ")
+        curves.setdefault(name, {})[number.at] = number
+    rows: list[list] = [
+        [at, *(_ours(curve[at]) if at in curve else "" for curve in curves.values())]
+        for at in sorted({number.at for number in numbers if number.at is not None})
+    ]
+    why_not = [curve[None].state if None in curve else "" for curve in curves.values()]
+    if any(why_not):
+        rows.append(["", *why_not])
+    return Grid(["updates", *curves], rows, left=0)
+
+
+def _transposed(numbers: TableNumbers) -> Grid:
+    """A line for each column of the table, with the numbers of its rows."""
+    names = dict.fromkeys((number.row, number.system) for number in numbers.numbers)
+    reported = {number.row for number in numbers.numbers if number.paper is not None}
+    headings = [""]
+    for row, system in names:
+        who = system or row
+        headings += [f"paper: {who}", f"ours: {who}"] if row in reported else [who]
+    rows = []
+    for column in numbers.columns:
+        found = {number.row: number for number in numbers.of(column.name)}
+        cells = [column.title]
+        for row, _ in names:
+            number = found.get(row)
+            cells += [_plain(number.paper if number else None)] if row in reported else []
+            cells.append(_ours(number) if number else "")
+        rows.append(cells)
+    return Grid(headings, rows, left=1)
+
+
+def _cells(number: Number) -> tuple[str, str, str]:
+    return number.compared.cells() if number.compared else ("", "", "")
+
+
+def _ours(number: Number) -> str:
+    return _cells(number)[0] + STALE * number.is_stale if number.ours else number.state
+
+
+def _by_seed(number: Number) -> str:
+    if number.ours is None:
+        return ""
+    return ", ".join(f"{seed}: {value:.2f}" for seed, value in number.ours.by_seed.items())
+
+
+def _plain(value: float | None, sign: str = "") -> str:
+    return "" if value is None else f"{value:{sign}.2f}"
+
+
+def _record(numbers: TableNumbers, number: Number) -> dict[str, object]:
+    none = Estimate(math.nan, {})
+    ours, other = number.ours or none, number.difference or none
+    return {
+        "table": numbers.table,
+        "row": number.row,
+        "column": number.column,
+        "label": numbers.label,
+        "system": number.system,
+        "at": number.at,
+        "score": number.score,
+        "paper": _digits(number.paper),
+        "ours": _digits(ours.value),
+        "half": _digits(ours.half),
+        "seeds": " ".join(map(str, ours.by_seed)),
+        "by_seed": " ".join(map(_digits, ours.by_seed.values())),
+        "paper_difference": _digits(number.paper_difference),
+        "our_difference": _digits(other.value),
+        "difference_half": _digits(other.half),
+        "p": _digits(other.p),
+        "parameters": number.parameters,
+        "updates": number.updates and f"{number.updates:.0f}",
+        "training_seconds": number.training_seconds and f"{number.training_seconds:.1f}",
+        "signature": number.signature,
+        "state": number.state,
+    }
 
 
 def _digits(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
+    return "" if value is None or math.isnan(value) else f"{value:.4f}"
 
 
-def _footnotes(sections: tuple[Section, ...]) -> list[str]:
+def notes(numbers: TableNumbers) -> list[str]:
     """How numbers were computed, and which of them are not up to date."""
-    lines = [line for section in sections for line in section.measured]
-    measured = [line.ours for line in lines]
-    notes = []
-    by_signature: dict[str, dict[str, None]] = {}
-    for ours in measured:
-        by_signature.setdefault(ours.signature, {})[ours.score] = None
-    for signature, scores in by_signature.items():
-        names = list(scores)
+    measured, found = numbers.measured, []
+    scores: dict[str, dict[str, None]] = {}
+    for number in measured:
+        scores.setdefault(number.signature, {})[number.score] = None
+    for signature, named in scores.items():
+        names = list(named)
         told = ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]}"
-        notes.append(f"{told}: {signature}")
-    if any(ours.interval is not None for ours in measured):
-        notes.append(HALF)
-    if any(ours.p_values for ours in measured):
-        notes.append(P_VALUES)
-    notes += [_rank(one, among) for one in sections for among in one.ranks]
-    notes += _whose_seeds(sections)
-    lines += [s.baseline for s in sections if s.baseline and s.baseline not in lines]
-    stale = [line for line in lines if line.ours and line.ours.stale]
-    notes += dict.fromkeys(f"{STALE} {line.row}: {line.ours.stale}" for line in stale)
-    return notes
-
-
-def _rank(section: Section, among: str) -> str:
-    rank = section.ranks[among]
-    return (
-        f"Order of {among}, {section.title}: Spearman's rank correlation of the paper's numbers "
-        f"and ours is {_interval(rank)}; {rank.rows} rows, {_seeds(rank)}."
-    )
-
-
-def _seeds(rank: RankAgreement) -> str:
-    return f"seed{'s' * (len(rank.seeds) > 1)} {' '.join(map(str, rank.seeds))}"
-
-
-def _interval(rank: RankAgreement) -> str:
-    if rank.low is None:
-        return f"{rank.value:.2f}"
-    ends = f"{rank.low:.2f} to {rank.high:.2f}"
-    return f"{rank.value:.2f}, 95 % interval {ends} over sentences (bootstrap)"
-
-
-def _whose_seeds(sections: tuple[Section, ...]) -> list[str]:
-    """The seeds that numbers are means of; where they differ, those of each row and column."""
-    rows: dict[str, dict[str, list[str]]] = {}
-    for section in sections:
-        for line in section.measured:
-            by_seeds = rows.setdefault(line.row, {})
-            by_seeds.setdefault(" ".join(map(str, line.ours.seeds)), []).append(section.title)
-    whose: dict[str, list[str]] = {}
-    for row, by_seeds in rows.items():
-        for seeds, titles in by_seeds.items():
-            who = row if len(by_seeds) == 1 else f"{row}: {', '.join(titles)}"
-            whose.setdefault(seeds, []).append(who)
-    if len(whose) == 1:
-        return [f"Seeds: {next(iter(whose))}."]
-    told = "; ".join(f"{seeds} ({'; '.join(who)})" for seeds, who in whose.items())
-    return [f"Seeds: {told}."] if whose else []
+        found.append(f"{told}: {signature}" + "; lower is better" * (names == ["ter"]))
+    if any(number.ours.half is not None for number in measured if number.ours):
+        found.append(HOW)
+    alone = dict.fromkeys(n.score for n in measured if n.ours and n.ours.covers == "seeds")
+    if alone:
+        found.append(f"Over seeds alone, since sentences are not resampled: {', '.join(alone)}.")
+    counts = {len(number.ours.by_seed) for number in measured if number.ours}
+    found += [note for count, note in FEW_SEEDS.items() if count in counts]
+    bleu = [number.ours.value for number in measured if number.ours and number.score == "bleu"]
+    if numbers.is_own and any(value < LOW for value in bleu):
+        found.append(WHY_LOW)
+    for state, cell in _failures(numbers).items():
+        found.append(f"{cell.removeprefix('failed ')} {state}")
+    stale = [number for number in measured if number.is_stale]
+    found += dict.fromkeys(f"{STALE} {number.row}: {number.state}" for number in stale)
+    if numbers.made_by:
+        found.append(f"Its runs differ in {numbers.made_by}.")
+    return found

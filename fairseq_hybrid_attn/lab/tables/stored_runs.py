@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...errors import UserError
-from ..config.paper_tables import Cell
+from ..config.paper_tables import AER, Cell
 from ..files.provenance import differences
 from ..runs.plan import Plan
 from ..runs.results import read_result
 from ..runs.run_counts import RunCounts, read_counts
-from ..runs.status import changes
+from ..runs.status import State, changes, status
 from ..runs.workspace import Run
-from ..scores import Group
-from ..scores.counts import SentenceCounts
+from ..scores import NAMES, Group
+from ..scores.counts import Score, SentenceCounts
 
 #: Scores of a result and of its counts that differ by more are of different translations.
 VISIBLE = 0.005
@@ -62,7 +62,8 @@ class StoredRuns:
         return self._of_scores[key]
 
     def _check(self, run: Run, score: str) -> None:
-        counts, stored = self._of_scores[run.name, score, None, None], self.result(run)["scores"]
+        counts = self._of_scores[run.name, score, None, None]
+        stored = (self.result(run) or {"scores": {}})["scores"]
         if counts is None or score not in stored:
             return
         value = stored[score]["value"]
@@ -72,7 +73,62 @@ class StoredRuns:
                 f"{run.folder.result} was changed, do the run again"
             )
 
-    def score(self, cell: Cell, has: dict[str, dict]) -> str:
+    def scores(self, cell: Cell) -> tuple[str, dict[int, Score]]:
+        """Which score a cell shows, and that of each seed; a UserError says why there is none."""
+        done = self.of_cell(cell)
+        if not done:
+            raise UserError(self.state(cell))
+        name = self.score_name(cell, done[0][1]["scores"])
+        return name, {run.seed: self._score(cell, run, result, name) for run, result in done}
+
+    def curve(self, cell: Cell) -> tuple[str, dict[int | None, dict[int, Score]]]:
+        """Which score a curve shows, and at the updates that all seeds have, that of each seed."""
+        done = self.of_cell(cell)
+        if not done:
+            raise UserError(self.state(cell))
+        points = {
+            run.seed: {p["updates"]: p["scores"] for p in r.get("curve", ())} for run, r in done
+        }
+        if not all(points.values()):
+            raise UserError("its run has no curve")
+        has = [scores for of_seed in points.values() for scores in of_seed.values()]
+        name = self.score_name(cell, has[0])
+        if not any(name in scores for scores in has):
+            raise UserError(f"its curve has no {name}")
+        found: dict[int | None, dict[int, Score]] = {}
+        for at in sorted(set.intersection(*map(set, points.values()))):
+            if all(name in of_seed[at] for of_seed in points.values()):
+                found[at] = {
+                    run.seed: replace(
+                        Score.of_dict(points[run.seed][at][name]),
+                        counts=self.counts(run, name, at=at),
+                    )
+                    for run, _ in done
+                }
+        if not found:
+            raise UserError("its runs have no checkpoint in common")
+        return name, found
+
+    def _score(self, cell: Cell, run: Run, result: dict, name: str) -> Score:
+        group = cell.column.group
+        counts = self.counts(run, name, group)
+        if group is not None:
+            if counts is None:
+                raise UserError("the counts of its sentences are not here")
+            if not len(counts.rows):
+                raise UserError("no such sentences")
+            how = f"{counts.signature}|source:{group}|sentences:{len(counts.rows)}"
+            return Score(counts.value, how, counts)
+        if name in result["scores"]:
+            return replace(Score.of_dict(result["scores"][name]), counts=counts)
+        metric, _, test_set = name.partition(".")
+        if metric == AER and result["corpus"].get("gold") is None:
+            raise UserError("its text has no gold alignment")
+        if test_set and metric in NAMES:
+            raise UserError(f"its text has no test set {test_set}")
+        raise UserError(f"{run.name} has no {name}")
+
+    def score_name(self, cell: Cell, has: dict[str, dict]) -> str:
         """The score that a cell shows of a run that ``has`` these.
 
         A BLEU of the paper may not exist for the language of the user's text; sacrebleu's stands
@@ -82,6 +138,13 @@ class StoredRuns:
         if self.plan.workspace.own is None or cell.score in has or not metric.endswith("bleu"):
             return cell.score
         return f"bleu{dot}{test_set}"
+
+    def state(self, cell: Cell) -> str:
+        """How far the runs of a cell are of which none has a result."""
+        for run in self.runs(cell):
+            if run.folder.path.exists() and (state := status(run)).state is not State.NOT_BEGUN:
+                return f"seed {run.seed}: {state}"
+        return "not run"
 
     def changed(self, cell: Cell) -> str:
         """What has changed since a cell's runs were made, for display; "" if nothing."""

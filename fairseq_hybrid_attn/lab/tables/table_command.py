@@ -25,11 +25,6 @@ from .printing import FORMATS
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cells(parser)
     parser.add_argument("--format", choices=tuple(FORMATS), default="terminal")
-    parser.add_argument(
-        "--no-significance",
-        action="store_true",
-        help="do not resample: no intervals over sentences, no p-values, no claims",
-    )
     outputs.add_figure(parser)
     add_workspace(parser)
 
@@ -41,7 +36,7 @@ def run(args: argparse.Namespace) -> None:
         check_outputs({"--figure": args.figure}, inputs=[])
         check_drawable(asked)
     for number, plan in enumerate(asked):
-        numbers = measure(plan, significance=not args.no_significance)
+        numbers = measure(plan)
         sys.stdout.write("\n" * (number > 0) + FORMATS[args.format](numbers))
         if args.figure:
-            style.save(draw(plan, numbers.sections, args.theme or "light"), args.figure)
+            style.save(draw(plan, numbers, args.theme or "light"), args.figure)

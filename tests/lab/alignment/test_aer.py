@@ -5,7 +5,8 @@ import json
 import pytest
 from refusals import check_command_refusals, check_refusals
 
-from fairseq_hybrid_attn.lab.alignment.error_rate import score
+from fairseq_hybrid_attn.lab.alignment.aer_command import rates_of
+from fairseq_hybrid_attn.lab.alignment.error_rate import count, undefined
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora.link_files import (
     GoldSentence,
@@ -39,13 +40,15 @@ def test_what_is_undefined():
         (link, gold(()), (100, 0, None)),
         (frozenset(), gold(link), (100, None, 0)),
     ):
-        found = score([links], [sentence])
-        assert (found.total.aer, found.total.precision, found.total.recall) == rates
-        assert found.undefined == [0] * (rates[0] is None)
-    assert score([], []).total.aer is None
+        found = count([links], [sentence])
+        assert tuple(rates_of(found)) == rates
+        assert undefined(found) == [1] * (rates[0] is None)
+    assert rates_of(count([], [])) == [None] * 3
     # Undefined sentences change nothing.
-    with_empty = score([*ALIGNMENTS, frozenset()], [*GOLD, gold(())])
-    assert with_empty.total == score(ALIGNMENTS, GOLD).total and with_empty.undefined == [2]
+    with_empty = count([*ALIGNMENTS, frozenset()], [*GOLD, gold(())])
+    assert rates_of(with_empty) == rates_of(count(ALIGNMENTS, GOLD)) and undefined(with_empty) == [
+        3
+    ]
 
 
 def test_pharaoh_files(tmp_path):
@@ -153,15 +156,14 @@ def test_the_command(files, capsys):
     assert rows["other"][:3] == ["33.33", "100.00", "50.00"]
     result = json.loads((files / "result.json").read_text())
     assert result["gold_left_out"] == 1 and result["sentences"] == 3
-    ours = result["alignments"]["ours"]
+    ours = result["systems"]["ours"]
     assert ours["undefined_sentences"] == [3]
-    names = "aer precision recall links sure possible sure_found possible_found".split()
-    first, second = [20, 200 / 3, 100, 3, 2, 3, 2, 2], [25, 100, 50, 2, 2, 3, 1, 2]
-    both = [200 / 9, 80, 75, 5, 4, 6, 3, 4]  # of the added counts, not the mean of the rates
-    counted = *ours["sentences"][:2], ours
-    for counts, expected in zip(counted, (first, second, both), strict=True):
-        assert [counts[name] for name in names] == pytest.approx(expected)
-    assert ours["sentences"][2]["aer"] is None
+    rates = {name: score["value"] for name, score in ours["scores"].items()}
+    # Of the added counts, not the mean of the rates.
+    assert rates == pytest.approx({"aer": 200 / 9, "precision": 80, "recall": 75})
+    assert ours["scores"]["aer"]["signature"] == "sentences:3|sure:4|possible:6"
+    rows = ours["scores"]["aer"]["counts"]["rows"]
+    assert rows == [[3, 2, 3, 2, 2], [2, 2, 3, 1, 2], [0] * 5]
 
 
 def test_the_command_in_every_base_and_direction(files, capsys):

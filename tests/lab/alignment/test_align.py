@@ -113,8 +113,10 @@ def test_copying_is_the_diagonal_and_backwards_the_other(data, task, capsys):
     for n, links in zip(lengths, read_pharaoh(data / "out"), strict=True):
         assert links == {(i if task == "copy" else n - 1 - i, i) for i in range(n)}
     result = json.loads((data / "out.json").read_text())
-    assert (result["aer"], result["precision"], result["recall"]) == (0, 100, 100)
-    assert result["links"] == result["sure"] == sum(lengths)
+    scores = result["scores"]
+    assert [scores[name]["value"] for name in ("aer", "precision", "recall")] == [0, 100, 100]
+    rows = scores["aer"]["counts"]["rows"]
+    assert sum(row[0] for row in rows) == sum(row[1] for row in rows) == sum(lengths)
     assert result["undefined_sentences"] == [3] and "no AER in 1 sentences" in out
     rates = {(entry["layer"], entry["head"]): entry["aer"] for entry in result["table"]}
     layers, heads = [1, 2, "average"], [1, 2, 3, 4, "average"]
@@ -129,15 +131,21 @@ def test_copying_is_the_diagonal_and_backwards_the_other(data, task, capsys):
 
 def test_counts_of_sentences_and_the_selected_layer(data):
     """Of the heads of that layer, wherever it is counted from."""
-    gold = ("--gold", "copy.gold", "--gold-base", 1, "--table", "--by-sentence", "--json", "j")
+    gold = ("--gold", "copy.gold", "--gold-base", 1, "--table", "--json", "j")
     sentences = len(lines("copy.de"))
     for layer, number in ((-2, 1), ("last", 2), ("average", "average")):
         command(*text("copy"), "--layer", layer, *gold)
         result = json.loads((data / "j").read_text())
-        assert result["selected_layer"] == number
-        assert len(result["by_sentence"]) == sentences and len(result["by_sentence"][0]) == 5
-        with_sentences = {one["layer"] for one in result["table"] if "by_sentence" in one}
-        assert with_sentences == {number}
+        scores = result["scores"]
+        heads = {f"aer.{head}": head for head in ("head1", "head2", "head3", "head4", "average")}
+        assert set(scores) == {"aer", "precision", "recall", *heads}
+        of_layer = {
+            f"{one['head']}": one["aer"] for one in result["table"] if one["layer"] == number
+        }
+        for name, head in heads.items():
+            assert scores[name]["value"] == of_layer[head.removeprefix("head")]
+            assert len(scores[name]["counts"]["rows"]) == sentences
+        assert scores["aer"]["signature"].startswith(f"layer:{layer}|head:average|end:ignore|")
 
 
 def test_last_layer_and_average_are_the_default(data):
@@ -259,7 +267,6 @@ def test_refusals(data):
             ("--output o --matrices o.txt", "ends in .npz"),
             ("--gold copy.gold", "--gold needs --gold-base"),
             ("--output o --table", "--table is about error rates"),
-            ("--output o --by-sentence", "--by-sentence needs --json"),
             ("--gold copy.gold --gold-base 1", "has 26 lines, but there are 20 sentences"),
         ],
         *command.split(),

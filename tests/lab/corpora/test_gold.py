@@ -135,7 +135,7 @@ def test_wrong_gold_sets_are_refused(no_preprocess, tmp_path):
 
 
 def by_command(text, output, *more):
-    words = ["--own", str(text), "--output", str(output), "--subword-size", "60"]
+    words = ["--text", str(text), "--output", str(output), "--subword-size", "60"]
     main(["prepare", "own", *words, *more])
     return read_manifest(output)
 

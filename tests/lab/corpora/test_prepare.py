@@ -278,9 +278,9 @@ def test_mistakes_get_a_message(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     mistakes = (
         ("nothing", "there is no recipe 'nothing'"),
-        ("own --own a b c", "a, b, c: give a folder, or the two files"),
-        ("own --target-lang de", "--source-lang and --target-lang need --own"),
-        ("own --own missing", "missing: give a folder, or the two files"),
+        ("own --text a --text b --text c", "a, b, c: give a folder, or the two files"),
+        ("own --target-lang de", "--source-lang and --target-lang need --text"),
+        ("own --text missing", "missing: give a folder, or the two files"),
     )
     check_refusals(mistakes, lambda args: main(["prepare", *args.split(), "--output", "out"]))
     assert not (tmp_path / "out").exists()
@@ -288,7 +288,7 @@ def test_mistakes_get_a_message(tmp_path, monkeypatch):
 
 def test_command_reports_what_it_made(text, no_preprocess, tmp_path, capsys):
     output = str(tmp_path / "out")
-    main(["prepare", "own", "--own", str(text), "--output", output, "--pairs", "50"])
+    main(["prepare", "own", "--text", str(text), "--output", output, "--pairs", "50"])
     said = capsys.readouterr()
     assert "own text, de to en: train 50, valid 15, test 15\n" in said.out
     assert "dropped from train: not among --pairs 220\n" in said.out

@@ -134,7 +134,7 @@ def arguments(text, output, workers):
     path = output.parent / "own.yaml"
     content = (CONFIGS / "corpora/own.yaml").read_text()
     path.write_text(content.replace("size: 10000", "size: 30"))
-    flags = ("--own", text, "--output", output, "--workers", workers)
+    flags = ("--text", text, "--output", output, "--workers", workers)
     return command("fairseq-hybrid", "prepare", path, *flags)
 
 

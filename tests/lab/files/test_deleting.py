@@ -40,10 +40,6 @@ def test_a_folder_of_results_that_is_a_link_is_replaced(place):
     stage = Stage("s", "s", ("link",), "key", lambda partial: None)
     Stages(place, say=lambda _: None).ensure(stage)
     assert not (place / "link").is_symlink() and (place.parent / "victim/c.txt").exists()
-    with pytest.raises(UserError, match="where nothing is deleted"):
-        Stages(place, say=lambda _: None, inside=place / "a").ensure(
-            stage.__class__("t", "t", ("link",), "key", lambda partial: None)
-        )
 
 
 def test_everything_in_the_laboratory_deletes_by_this_function():

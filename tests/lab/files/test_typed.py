@@ -9,8 +9,15 @@ import pytest
 from cli import run
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.files.names import Name, PathWithin
-from fairseq_hybrid_attn.lab.files.typed import BY_PROGRAM, Count, check_part, matching, read
+from fairseq_hybrid_attn.lab.files.typed import (
+    BY_PROGRAM,
+    Count,
+    Name,
+    PathWithin,
+    check_part,
+    matching,
+    read,
+)
 
 
 @dataclass(frozen=True)

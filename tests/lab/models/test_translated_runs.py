@@ -34,7 +34,7 @@ def place(tmp_path_factory):
     sizes = ("--tokens", 300, "--save-every", 30, "--average", 2, "--device", "cpu")
     flags = ("--max-update", 200, "--dropout", 0.05)
     sizes += ("--profile", "full")
-    run("fairseq-hybrid", "train", "--data", "text", *sizes, "--", *FLAGS, *flags, cwd=folder)
+    run("fairseq-hybrid", "train", "--text", "text", *sizes, "--", *FLAGS, *flags, cwd=folder)
     (made,) = folder.glob("reproduction/runs/full@text/own/systems/*/bleu/seed1")
     (folder / "run").symlink_to(made)
     (folder / "other").mkdir()
@@ -72,7 +72,7 @@ def test_a_model_that_is_handed_on_needs_nothing_else(place, exported, tmp_path)
 
 
 def test_text_is_prepared_like_that_of_a_model(place, exported):
-    words = ("prepare", "--like", "model", "--own", "other", "--output", "prepared")
+    words = ("prepare", "--like", "model", "--text", "other", "--output", "prepared")
     run("fairseq-hybrid", *words, cwd=place)
     for name in ("bin/dict.de.txt", "bin/dict.en.txt", "subwords/subwords.codes"):
         assert filecmp.cmp(place / "prepared" / name, exported / name, shallow=False)
@@ -82,18 +82,24 @@ def test_text_is_prepared_like_that_of_a_model(place, exported):
 
 
 def test_a_training_goes_on_from_a_model(place, exported):
-    """With a rate of zero, its weights are the model's; its optimiser starts anew."""
+    """At a rate of almost zero, its weights are the model's, and so its scores."""
     sizes = ("--save-every", 2, "--average", 1, "--device", "cpu", "--keep-checkpoints")
-    words = ("train", "--data", "other", "--from", "model", *sizes)
-    done = run("fairseq-hybrid", *words, "--", "--max-update", 4, "--lr", "0", cwd=place)
+    words = ("train", "--text", "other", "--from", "model", *sizes)
+    done = run("fairseq-hybrid", *words, "--", "--max-update", 4, "--lr", "1e-8", cwd=place)
     assert "spaces before full stops" not in done.stdout + done.stderr
-    (made,) = place.glob("reproduction/runs/full@other.like-*/own/from-*/*/bleu/seed1")
+    (made,) = place.glob("reproduction/runs/from-model@other/own/systems/tr*/bleu/seed1")
     before, after = (torch.load(path / "model.pt")["model"] for path in (exported, made))
     assert before.keys() == after.keys()
-    assert all(before[name].float().equal(after[name].float()) for name in before)
+    for name in before:
+        torch.testing.assert_close(after[name].float(), before[name].float(), atol=1e-6, rtol=0)
+    start = json.loads((made.parents[2] / "start/bleu/seed1/result.json").read_text())
+    assert "model, as it is" in done.stdout and start["updates"] == 0
+    result = json.loads((made / "result.json").read_text())
+    assert start["scores"]["chrf"] == result["scores"]["chrf"]
+    assert start["parameters"] == result["parameters"]
     last = torch.load(made / "checkpoints/checkpoint_last.pt")
     assert last["optimizer_history"][-1]["num_updates"] == 4
-    flags = json.loads((made / "result.json").read_text())["settings"]["train"]
+    flags = result["settings"]["train"]
     assert flags["encoder-embed-dim"] == 32 and flags["max-update"] == 4
 
 
@@ -117,7 +123,7 @@ def test_other_dictionaries_are_refused(place, exported, monkeypatch):
         shutil.copy(path, french / path.name)
         shutil.copy(path, french / f"{path.stem}.fr")
     with pytest.raises(UserError, match="--target-lang en: your text is de and fr"):
-        main(["prepare", "--like", "model", "--own", "french", "--output", "no"])
+        main(["prepare", "--like", "model", "--text", "french", "--output", "no"])
     with pytest.raises(UserError, match="name a run, or a model that was exported"):
         alone = shutil.copy(exported / "model.pt", place / "alone.pt")
         settings_from(fairseq_hybrid_attn.load(alone, data=exported).trained)

@@ -29,6 +29,7 @@ from fairseq_hybrid_attn.lab.report.patterns import small_maps
 from fairseq_hybrid_attn.lab.report.subjects import Request, find_subject
 from fairseq_hybrid_attn.lab.report.translations import SentenceScores, extremes
 from fairseq_hybrid_attn.lab.runs.fairseq_commands import RunFolder
+from fairseq_hybrid_attn.lab.scores.statistics import Estimate
 
 REFERENCE = ["the house is there", "yes it is", "so it is said", "I like cats and dogs"]
 NAMES = ("gate1", "mma")
@@ -175,10 +176,9 @@ def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, cap
         assert ours["sentences"] == 3  # one is empty
     assert found["curves"] == of_parts["curves"]["curves"]
     lengths = of_parts["lengths"]
-    del lengths["source"], lengths["reference"]
-    assert found["lengths"] == lengths
+    assert found["lengths"] == {key: lengths[key] for key in found["lengths"]}
     bleu = found["scores"][0]["systems"]
-    assert bleu == lengths["whole"]["scores"]
+    assert bleu == lengths["groups"][-1]["systems"]
     (gates,) = of_parts["gates"]["models"]
     assert found["models"][0]["gates"] == gates
     assert found["models"][1]["gates"] is None
@@ -202,14 +202,16 @@ def test_scores_are_those_of_generate_and_score(in_data, whole, theirs):
         assert [one["translations"][name] for one in found["examples"]] == lines
         scores = read(in_data / f"{name}.json")["scores"]
         for score in found["scores"]:
-            assert score["systems"][name]["value"] == scores[score["name"]]["value"]
+            value = score["systems"][name]["estimate"]["value"]
+            assert value == pytest.approx(scores[score["name"]]["value"], abs=1e-9)
             assert score["signature"] == scores[score["name"]]["signature"]
             assert score["signature"] in page.texts["Scores"]
-            assert f"{score['systems'][name]['value']:.2f}" in page.texts["At a glance"]
+            assert f"{value:.2f}" in page.texts["At a glance"]
     *_, all_lengths = page.tables["BLEU by source length"][0]
     assert page.tables["Scores"][0][1] == ["BLEU", *all_lengths[1:]]
     mma = found["scores"][0]["systems"]["mma"]
-    assert f"p = {mma['p_value']:.3f}" in page.texts["At a glance"]
+    gain = Estimate(**{key: of for key, of in mma["difference"].items() if key != "p"})
+    assert gain.signed() in page.texts["At a glance"]
     rows = page.tables["Translations"][0]
     assert [row[3:5] for row in rows[1:]] == [
         [source, reference]
@@ -507,9 +509,10 @@ def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
         )
         expected = read(in_data / "score.json")["scores"]["bleu"]
         score = ours["scores"][0]
-        assert score["systems"][name]["value"] == expected["value"]
+        found = score["systems"][name]["estimate"]["value"]
+        assert found == pytest.approx(expected["value"], abs=1e-9)
         assert score["signature"] == expected["signature"] and "case:lc" in score["signature"]
-    assert [group["sentences"] for group in ours["lengths"]["groups"]] == [2, 1, 1, 0, 0, 0]
+    assert [group["sentences"] for group in ours["lengths"]["groups"]] == [2, 1, 1, 0, 0, 0, 4]
     assert [curve["run"] for curve in ours["curves"]] == names
     assert not list(in_data.glob("o.translations"))  # nothing was translated
     assert names_of(runs) == names

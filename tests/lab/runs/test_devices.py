@@ -56,7 +56,7 @@ def test_devices_that_are_refused():
 
 
 def test_world_of_torchrun_and_slurm():
-    """Two tasks of a real SLURM train together in tests/lab/tables/test_slurm.py."""
+    """Two tasks of a real SLURM train together in tests/lab/runs/test_slurm.py."""
     two = {"WORLD_SIZE": "2", "RANK": "0"}
     for variables in ({}, {"WORLD_SIZE": "1"}, {"SLURM_NTASKS": "1", "SLURM_PROCID": "0"}):
         assert launcher(variables) == {}

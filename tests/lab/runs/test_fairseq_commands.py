@@ -147,7 +147,7 @@ def test_alignments_by_the_model_and_by_an_aligner():
         "fairseq-hybrid align /run/model.pt --data /corpus "
         "--source /corpus/gold/subwords.de --target /corpus/gold/subwords.en "
         f"--layer last --head 3 {gold}--table --output /run/gold.align "
-        "--json /run/alignment.json --by-sentence --max-tokens 4000 --device cpu"
+        "--json /run/alignment.json --max-tokens 4000 --device cpu"
     )
     on_gpu = commands(Devices("cuda"), align=asked).align()
     assert on_gpu[-2:] == ["--max-tokens", "12000"]

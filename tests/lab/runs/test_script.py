@@ -1,53 +1,29 @@
-"""Runs as shell scripts: those of scripts/papers, and three for any training."""
+"""Runs as shell scripts, which scripts/papers has of the main rows."""
 
-import fcntl
 import json
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import torch
 from cli import MODULES, environment, run, weights
-from workspaces import RECIPE, TABLE, with_rows, write_configs, write_text
-
-from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.config.paper_tables import load_table, table_names
-from fairseq_hybrid_attn.lab.config.settings import Batch, load_profile
-from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
-from fairseq_hybrid_attn.lab.runs.devices import share_out
-from fairseq_hybrid_attn.lab.runs.script import script as script_of
-from fairseq_hybrid_attn.lab.runs.workspace import Workspace
+from workspaces import TABLE, with_rows, write_configs, write_text
 
 ROOT = Path(__file__).parents[3]
 PAPERS = sorted((ROOT / "scripts/papers").glob("*.sh"))
-#: Stand-ins: a machine with eight GPUs, and programs that record how they are called.
-PYTHON = f"""#!/bin/sh
-case "$*" in
-    *__path__*) echo "/the plugin" ;;
-    *device_count*"< 9)"*) exit 1 ;;
-    *device_count*) ;;
-    *) exec {shlex.quote(sys.executable)} "$@" ;;
-esac
-"""
+#: A stand-in for the programs, which records how it is called and writes what it is asked for.
 RECORD = """#!/bin/sh
 for word in "${0##*/}" "$@"; do printf '%s\\n' "$word"; done >>"$RECORD"; echo >>"$RECORD"
 for word in "$@"; do
-    case "$before" in
-        --results-path) mkdir -p "$word" && echo "$0" >"$word/generate-test.txt" ;;
-        --output | --json) echo made >"$word" ;;
-    esac
+    case "$before" in --output) mkdir -p "${word%/*}" && echo made >"$word" ;; esac
     before=$word
 done
 [ "${0##*/}" != "${FAILS:-}" ]
 """
-PROGRAMS = ("fairseq-train", "fairseq-generate", "fairseq-hybrid", "torchrun", "srun")
 
 
 def write_program(path, text):
@@ -59,26 +35,22 @@ def write_program(path, text):
 @pytest.fixture
 def recorded(tmp_path):
     """Run a script with stand-ins; return what it did, and the commands it ran."""
-    write_program(tmp_path / "bin/python", PYTHON)
-    for name in PROGRAMS:
+    write_program(tmp_path / "bin/python", "#!/bin/sh\necho '/the plugin'\n")
+    for name in ("fairseq-train", "fairseq-generate", "fairseq-hybrid"):
         write_program(tmp_path / "bin" / name, RECORD)
-    (tmp_path / "prepared").mkdir()
-    (tmp_path / "prepared/manifest.json").write_text("{}")
     record = tmp_path / "record"
 
-    def run_script(script, *arguments, **variables):
+    def run_script(name, *arguments, **variables):
         record.write_text("")
         path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
-        given = {"PATH": path, "RECORD": str(record), "CORPUS": "prepared", "SAVE": "a model"}
         done = subprocess.run(
-            [ROOT / "scripts" / script, *arguments],
+            [ROOT / f"scripts/papers/{name}.sh", *arguments],
             cwd=tmp_path,
-            env={**os.environ, **given, **variables},
+            env={**os.environ, "PATH": path, "RECORD": str(record), **variables},
             capture_output=True,
             text=True,
         )
-        called = [block.split("\n") for block in record.read_text().split("\n\n")[:-1]]
-        return done, called
+        return done, [block.split("\n") for block in record.read_text().split("\n\n")[:-1]]
 
     return run_script
 
@@ -92,214 +64,88 @@ def test_scripts_are_those_of_the_configurations(path):
     text = path.read_text()
     made_by = re.search(r"# Made by: fairseq-hybrid (show .*?--script)", text.replace("\n#  ", ""))
     assert run("fairseq-hybrid", *shlex.split(made_by[1]), cwd=ROOT).stdout == text
-    assert len(text.splitlines()) <= 60 and max(map(len, text.splitlines())) <= 120
+    assert len(text.splitlines()) <= 30 and max(map(len, text.splitlines())) <= 120
     assert str(ROOT) not in text and os.access(path, os.X_OK)
 
 
 def test_the_update_keeps_its_tokens_on_any_number_of_gpus(recorded):
-    sizes = {"hysan_iwslt14_e1": (4096, 8192), "hysan_wmt14_e1": (32768, 4096)}
-    for name, (tokens, at_once) in sizes.items():
-        for gpus in (1, 2, 3, 4, 8):
-            places = {"GPUS": str(gpus), "SAVE": f"{name}{gpus}", "SEED": "7"}
-            done, (train, *_) = recorded(f"papers/{name}.sh", "--dropout", "0.2", **places)
+    for name, tokens, numbers in (
+        ("hysan_iwslt14_e1", 4096, "1"),
+        ("hysan_wmt14_e1", 8 * 4096, "1248"),
+        ("hybrid_gate_wmt14", 25000, "124"),
+    ):
+        for gpus in numbers:
+            done, (_, train, *_) = recorded(name, "--dropout", "0.2", GPUS=gpus, SEED=gpus)
             assert done.returncode == 0, done.stderr
-            share = (int(value(train, "--max-tokens")), int(value(train, "--update-freq")))
-            assert share == share_out(Batch(tokens, at_once), gpus)
-            assert value(train, "--distributed-world-size") == str(gpus)
-            assert value(train, "--seed") == "7" and "--fp16" in train
-            assert train[-2:] == ["--dropout", "0.2"]
-            starts = ["torchrun", "--standalone", "--nproc-per-node", str(gpus), "--no-python"]
-            assert train[: train.index("fairseq-train")] == (starts if gpus > 1 else [])
+            factors = ("--max-tokens", "--update-freq", "--distributed-world-size")
+            at_once, times, world = (int(value(train, flag)) for flag in factors)
+            assert at_once * times * world == tokens and world == int(gpus)
+            assert value(train, "--seed") == gpus and train[-3:] == ["--fp16", "--dropout", "0.2"]
+    done, called = recorded("hysan_wmt14_e1", GPUS="3")
+    assert done.returncode == 1 and not called and "use a divisor of 8" in done.stderr
 
 
-def test_a_script_goes_on_where_it_stopped(recorded, tmp_path):
-    script = "papers/mma_iwslt14.sh"
-    done, called = recorded(script, FAILS="fairseq-train")
-    assert done.returncode == 1 and [words[0] for words in called] == ["fairseq-train"]
-    # What a kill has cut off is copied again from the newest whole checkpoint.
-    checkpoints = tmp_path / "a model/checkpoints"
-    torch.save({"updates": 900}, checkpoints / "checkpoint_9_900.pt")
-    torch.save({"updates": 1000}, checkpoints / "checkpoint_10_1000.pt")
-    (checkpoints / "checkpoint_last.pt").write_bytes(b"PK")
-    done, called = recorded(script, FAILS="fairseq-generate")
-    assert torch.load(checkpoints / "checkpoint_last.pt")["updates"] == 1000
-    assert [words[0] for words in called] == ["fairseq-train", "fairseq-hybrid", "fairseq-generate"]
-    assert not (tmp_path / "a model/translation").exists()
-    done, called = recorded(script)
-    assert [words[1] for words in called] == ["prepared/bin", "score"]
-    done, called = recorded(script)
-    assert [words[:2] for words in called] == [["fairseq-hybrid", "score"]]
-    # Another start must not write beside this one.
-    with (tmp_path / "a model/lock").open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        done, called = recorded(script)
-    assert done.returncode == 1 and not called and "at work there" in done.stderr
+def test_a_step_is_done_once(recorded, tmp_path):
+    def steps(**variables):
+        done, called = recorded("mma_iwslt14", **variables)
+        return done.returncode, [command[0].partition("-")[2] + command[1] for command in called]
 
-
-def test_a_training_goes_on_with_its_own_flags_alone(recorded, tmp_path):
-    script = "papers/mma_iwslt14.sh"
-    recorded(script, FAILS="fairseq-train")
-    done, called = recorded(script, "--lr", "1", FAILS="fairseq-train")
-    assert called[0][-2:] == ["--lr", "1"]  # there is no checkpoint yet
-    torch.save({}, tmp_path / "a model/checkpoints/checkpoint_last.pt")
-    for rate, variables in (("2", {}), ("1", {"GPUS": "2"}), ("1", {"SEED": "2"})):
-        done, called = recorded(script, "--lr", rate, **variables)
-        assert done.returncode == 1 and not called
-        assert "begun otherwise; use another SAVE, or remove it" in done.stderr
-    done, called = recorded(script, "--lr", "1")
-    assert done.returncode == 0 and len(called) == 4
-    # Nor is the model of one training scored as that of another.
-    done, called = recorded(script, "--lr", "2")
-    assert done.returncode == 1 and not called and "begun otherwise" in done.stderr
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_training_too(recorded, tmp_path, number):
-    write_program(tmp_path / "bin/fairseq-train", "#!/bin/sh\necho $$ >started\nexec sleep 60\n")
-    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
-    process = subprocess.Popen(
-        [ROOT / "scripts/papers/mma_iwslt14.sh"],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": path, "CORPUS": "prepared", "SAVE": "model"},
-        stderr=subprocess.PIPE,
-        text=True,
+    prepare, train, average, generate, score = (
+        "hybridprepare",
+        "traindata/iwslt14.de-en.mma/bin",
+        "hybridaverage",
+        "generatedata/iwslt14.de-en.mma/bin",
+        "hybridscore",
     )
-    started = tmp_path / "started"
-    while not (started.exists() and started.read_text().strip()):
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.send_signal(number)
-    _, said = process.communicate(timeout=20)
-    assert process.returncode == 1 and said.splitlines()[-1] == "Stopped; run again, it goes on."
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(started.read_text()), 0)
-    assert not (tmp_path / "model/trained").exists()
+    assert steps(FAILS="fairseq-train") == (1, [prepare, train])
+    (tmp_path / "data/iwslt14.de-en.mma").unlink()  # the stand-in has written a file
+    (tmp_path / "data/iwslt14.de-en.mma").mkdir()
+    (tmp_path / "data/iwslt14.de-en.mma/manifest.json").touch()
+    assert steps(FAILS="fairseq-generate") == (1, [train, average, generate])
+    assert steps() == (0, [generate, score])
+    assert steps() == (0, [score])
 
 
-def test_every_row_has_a_short_script():
-    place = Workspace(Path("out"), CONFIGS, load_profile("full", CONFIGS))
-    for name in table_names(CONFIGS):
-        for cell in load_table(name, CONFIGS).cells():
-            made_by = f"fairseq-hybrid show {name}/{cell.row.name} --column {cell.column.name}"
-            with suppress(UserError):  # it trains no model
-                lines = script_of(place.run(cell, 1), [*made_by.split(), "--script"]).splitlines()
-                assert len(lines) <= 60 and max(map(len, lines)) <= 120, made_by
-
-
-def test_mistakes_are_a_sentence_before_anything_is_made(recorded, tmp_path):
-    for script, variables, said in (
-        ("mma_iwslt14", {"GPUS": "0"}, "GPUS=0: use a number"),
-        ("mma_iwslt14", {"GPUS": "many"}, "GPUS=many: use a number"),
-        ("mma_iwslt14", {"FP16": "yes"}, "FP16=yes CPU=0: 0 or 1"),
-        ("hysan_wmt14_e1", {"GPUS": "9"}, "GPUS=9: too many; use CPU=1"),
-        ("mma_iwslt14", {"GPUS": "2", "CPU": "1"}, "on the CPU it is one process"),
-        ("mma_iwslt14", {"PATH": "/usr/bin:/bin"}, "activate the environment that has"),
-        ("mma_wat17_ja-en", {"PATH": "/usr/bin:/bin"}, "activate the environment that has"),
-    ):
-        done, called = recorded(f"papers/{script}.sh", **variables)
-        assert done.returncode == 1 and not called and said in done.stderr, variables
-        assert len(done.stderr.splitlines()) == 1 and not (tmp_path / "a model").exists()
-
-
-def test_scripts_for_any_training_print_what_they_run(recorded, tmp_path):
-    for script in "train.sh", "average.sh", "evaluate.sh":
-        done, called = recorded(script, "--help")
-        assert done.stdout.startswith(f"scripts/{script}: ") and not called
-    done, called = recorded("train.sh", "mma/table2/transformer_mma", "--seed", "2", GPUS="4")
-    train = ["fairseq-hybrid", "train", "--gpus", "4", "mma/table2/transformer_mma", "--seed", "2"]
-    assert called == [train] and done.stdout.split() == [f"{tmp_path}/bin/{train[0]}", *train[1:]]
-    words = ("--data", "my text", "--", "--arch", "transformer_mma")
-    done, called = recorded("train.sh", *words, SLURM_NTASKS="8")
-    assert called == [["srun", str(tmp_path / "bin/fairseq-hybrid"), "train", *words]]
-    assert "my\\ text" in done.stdout
-    done, called = recorded("train.sh", *words, DRY_RUN="1")
-    assert done.stdout and not called
-
-    (tmp_path / "model/checkpoints").mkdir(parents=True)
-    (tmp_path / "model/checkpoints/checkpoint_1_25.pt").touch()
-    made, where = "--output model/average.pt", "model/checkpoints"
-    _, called = recorded("average.sh", "model")
-    assert called == [f"fairseq-hybrid average {made} --last-updates 5 {where}".split()]
-    (tmp_path / "model/checkpoints/checkpoint_1_25.pt").rename(tmp_path / "model/checkpoints/c.pt")
-    _, called = recorded("average.sh", "model", "2")
-    assert called == [f"fairseq-hybrid average {made} --last-epochs 2 {where}".split()]
-
-    subwords = {"kind": "sentencepiece-bpe"}
-    manifest = {**RECIPE, "subwords": subwords, "lowercase": True, "recipe": RECIPE}
-    (tmp_path / "prepared/manifest.json").write_text(json.dumps(manifest))
-    (tmp_path / "model/average.pt").touch()
-    done, called = recorded("evaluate.sh", "model/average.pt", "prepared", "--beam", "8")
-    assert [words[0] for words in called] == ["fairseq-generate", "fairseq-hybrid"]
-    generate, score = map(" ".join, called)
-    assert "--source-lang de --target-lang en --path model/average.pt" in generate
-    assert generate.endswith("--required-batch-size-multiple 1 --beam 8")
-    assert "--generated model/average.generated.txt --reference prepared/raw/test.en" in score
-    assert (
-        "--subwords sentencepiece --tokenizer moses --scores bleu,tokenised_bleu,chrf,ter" in score
+def test_the_column_without_positions_is_a_variable(recorded):
+    _, (_, train, *_) = recorded("hysan_iwslt14_e1", POSITIONS="0")
+    assert train[-2:] == ["--no-encoder-positions", "--no-decoder-positions"]
+    shown = run(
+        "fairseq-hybrid", "show", "hysan/table1/e1", "--column", "nopos", "--script", cwd=ROOT
     )
-    assert score.endswith("--lowercase") and len(done.stdout.splitlines()) == 2
-    done, called = recorded("evaluate.sh", "model/average.pt", "prepared", FAILS="fairseq-generate")
-    assert done.returncode == 1 and [words[0] for words in called] == ["fairseq-generate"]
-    for command in (
-        "train.sh mma/table2/transformer_mma",
-        "average.sh model",
-        "evaluate.sh model/average.pt prepared",
-    ):
-        done, called = recorded(*command.split(), PATH="/usr/bin:/bin")
-        assert done.returncode == 1 and done.stderr.startswith("activate the environment that has")
-    for mistake in (
-        "average.sh nowhere",
-        "average.sh model 0",
-        "evaluate.sh model/average.pt nowhere",
-    ):
-        done, called = recorded(*mistake.split())
-        assert done.returncode == 1 and not called and ": name a" in done.stderr
-
-
-def test_a_licensed_corpus_is_asked_for(tmp_path):
-    done = run_for_real(tmp_path, ROOT / "scripts/papers/mma_wat17_ja-en.sh", FP16="0")
-    assert done.returncode == 1 and "apply for it at" in done.stderr
-    assert not (tmp_path / "data/wat17.ja-en.mma/manifest.json").exists()
+    line = next(line for line in shown.stdout.splitlines() if "fairseq-train" in line)
+    flags = shlex.split(shown.stdout[shown.stdout.index(line) :].split("\n[[")[0])
+    names = [{word for word in words if word[:2] == "--"} for words in (train, flags)]
+    assert names[0] - {"--fp16"} == names[1]
+    assert "no_positions" in value(train, "--save-dir")  # the two are kept apart
 
 
 @pytest.mark.slow
 def test_a_script_gives_what_reproduce_gives(tmp_path):
-    """The same weights, translations and scores; averaged and evaluated by scripts, too."""
+    """The same weights and translations."""
     write_text(tmp_path / "text")
     dry = {"train": {"dropout": 0.0, "max-update": 75, "head-patterns": "global,local"}}
-    table = with_rows(TABLE, plain=dry)
-    write_configs(tmp_path / "configs", **{"toy/table1.yaml": table})
-    where = ("--column", "bleu", "--configs", "configs", "--data", "text")
+    write_configs(tmp_path / "configs", **{"toy/table1.yaml": with_rows(TABLE, plain=dry)})
+    where = ("--column", "bleu", "--configs", "configs", "--text", "text")
     shown = run("fairseq-hybrid", "show", "toy/table1/plain", *where, "--script", cwd=tmp_path)
-    (tmp_path / "plain.sh").write_text(shown.stdout)
     cpu = ("--device", "cpu", "--precision", "fp32", "--output", "out")
     run("fairseq-hybrid", "reproduce", "toy/table1", "plain", *where[2:], *cpu, cwd=tmp_path)
     made = tmp_path / "out/runs/full@text/toy/table1/plain/bleu/seed1"
-    done = run_for_real(tmp_path, tmp_path / "plain.sh", FP16="0", SAVE="model")
-    assert done.returncode == 0, done.stderr
-    folder = tmp_path / "model"
-    model = weights(folder / "model.pt")
-    assert all(map(torch.equal, weights(made / "model.pt").values(), model.values()))
-    assert (folder / "hypotheses.txt").read_text() == (made / "hypotheses.txt").read_text()
-    scores = [json.loads((path / "score.json").read_text())["scores"] for path in (made, folder)]
-    assert scores[0] == scores[1]
-    assert run_for_real(tmp_path, ROOT / "scripts/average.sh", "model", "3").returncode == 0
-    assert all(map(torch.equal, weights(folder / "average.pt").values(), model.values()))
-    flags = "--task translation_gnmt --beam 2 --gnmt-lenpen 0.6 --max-len-a 1 --max-len-b 5".split()
-    script, corpus = ROOT / "scripts/evaluate.sh", "data/full@text/toy"
-    evaluated = run_for_real(tmp_path, script, "model/average.pt", corpus, *flags)
-    printed, again = done.stdout.splitlines(), evaluated.stdout.splitlines()  # of BLEU alone
-    at = next(number for number, line in enumerate(again) if line.startswith("BLEU = "))
-    assert again[at : at + 3] == printed[printed.index(again[at]) :][:3]
-
-
-def run_for_real(folder, script, *arguments, **variables):
-    """Run a script with the programs of this checkout, on the CPU."""
     for name, module in MODULES.items():
         program = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m {module} "$@"\n'
-        write_program(folder / "programs" / name, program)
-    places = (folder / "programs", Path(sys.executable).parent, os.environ["PATH"])
-    variables = environment(**{"PATH": ":".join(map(str, places)), "CPU": "1", **variables})
-    return subprocess.run(
-        ["bash", script, *arguments], cwd=folder, env=variables, capture_output=True, text=True
+        write_program(tmp_path / "programs" / name, program)
+    places = (tmp_path / "programs", Path(sys.executable).parent, os.environ["PATH"])
+    variables = {"PATH": ":".join(map(str, places)), "DEVICE": "--cpu", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        ["bash", "-c", shown.stdout],
+        cwd=tmp_path,
+        env=environment(**variables),
+        capture_output=True,
+        text=True,
     )
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "checkpoints/toy.table1.plain.bleu.seed1"
+    model = weights(folder / "model.pt")
+    assert all(map(torch.equal, weights(made / "model.pt").values(), model.values()))
+    assert (folder / "test.txt").read_text() == (made / "hypotheses.txt").read_text()
+    bleu = json.loads((made / "score.json").read_text())["scores"]["bleu"]["value"]
+    assert f"BLEU = {bleu:.2f}" in done.stdout

@@ -1,6 +1,5 @@
 """What a run was begun with is known as long as anything of it exists."""
 
-import shutil
 import threading
 from dataclasses import replace
 from types import SimpleNamespace
@@ -14,22 +13,32 @@ from fairseq_hybrid_attn import cross_entropy
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.config.settings import Checkpoints
 from fairseq_hybrid_attn.lab.files.console import Console
-from fairseq_hybrid_attn.lab.runs import status as statuses
+from fairseq_hybrid_attn.lab.files.deleting import delete
+from fairseq_hybrid_attn.lab.files.json_files import read_json, write_json
+from fairseq_hybrid_attn.lab.runs import running
 from fairseq_hybrid_attn.lab.runs.devices import Devices
 from fairseq_hybrid_attn.lab.runs.running import RunInProgress, delete_run, training_summary
-from fairseq_hybrid_attn.lab.runs.status import State, begin, check_begun, devices_of, status
-from fairseq_hybrid_attn.lab.runs.workspace import Workspace
+from fairseq_hybrid_attn.lab.runs.status import (
+    State,
+    begin,
+    changes,
+    check_begun,
+    devices_of,
+    products,
+    status,
+)
+from fairseq_hybrid_attn.lab.runs.workspace import Run, Workspace
 
 CPU = Devices("cpu")
 
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    prepared = SimpleNamespace(digest="of a corpus", alignments=None)
-    monkeypatch.setattr(statuses, "read_manifest", lambda folder: prepared)
+    monkeypatch.setattr(Run, "manifest", SimpleNamespace(digests=("a", "b"), alignments=None))
     found = Workspace(tmp_path, CONFIGS, FULL).run(TABLES["hysan/table1"].cells()[0], 1)
     found.folder.path.mkdir(parents=True)
-    return found
+    checkpoints = replace(found.settings.checkpoints, curve=0)
+    return replace(found, settings=replace(found.settings, checkpoints=checkpoints))
 
 
 @pytest.mark.parametrize("left", ["model.pt", "gates.json", "curve/500/score.json", "result.json"])
@@ -61,7 +70,7 @@ def test_a_run_may_begin_again_on_other_devices_until_it_has_a_checkpoint(run):
 
 def test_a_run_is_not_begun_on_a_corpus_that_is_being_prepared(run, monkeypatch):
     """Its result would be of an unknown corpus."""
-    monkeypatch.setattr(statuses, "read_manifest", lambda folder: None)
+    monkeypatch.setattr(Run, "manifest", None)
     with pytest.raises(UserError, match="is being prepared"):
         begin(run, CPU)
     assert status(run).state is State.NOT_BEGUN
@@ -80,35 +89,89 @@ def test_a_run_that_was_begun_is_resumed(run):
     check_begun(run, CPU)
 
 
-def test_a_score_that_a_recipe_gets_later_is_computed_from_what_is_there(run):
-    """Without result.json, a run does the stages whose keys have changed, and the result."""
-
-    def keys():
-        work = RunInProgress(run, Devices("cpu"), Console(), threading.Event())
-        return {stage.name: stage.key for stage in work.stages()}
-
-    before = keys()
-    vars(run)["recipe"] = replace(run.recipe, scores=(*run.recipe.scores, "nist_bleu"))
-    assert {name for name, key in keys().items() if key != before[name]} == {"score"}
+def generating(run, **flags):
+    """The run with other flags of generation."""
+    settings = replace(run.settings, generate={**run.settings.generate, **flags})
+    return replace(run, settings=settings)
 
 
-def test_a_half_deleted_run_is_neither_a_result_nor_resumed(run, monkeypatch):
-    """If it were resumed, its training would be new and its translation old."""
+def finish(run):
     begin(run, CPU)
-    run.folder.result.write_text("{}")
+    for path in (run.folder.checkpoints / "checkpoint_1_20.pt", run.folder.curve):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}")
     run.folder.translation.mkdir()
-    run.folder.trained.write_text("{}")
-    with monkeypatch.context() as patched:
-        patched.setattr(shutil, "rmtree", lambda path: (_ for _ in ()).throw(OSError("busy")))
+    made = (run.folder.trained, run.folder.model, run.folder.score, run.folder.hypotheses)
+    for path in made:
+        path.write_text("{}")
+    result = {"scores": {}, "corpus": {}, "updates": 1, "parameters": 1, "finished": ""}
+    begun = read_json(run.folder.begun)
+    write_json(run.folder.result, {**begun, **result})
+
+
+def test_what_follows_is_done_again_without_the_training(run):
+    finish(run)
+    assert status(run).state is State.DONE
+    other = generating(run, beam=7)
+    assert "trained; configuration changed: generate: beam" in str(status(other))
+    assert status(other).is_to_do(redo=False)
+    begin(other, CPU)
+    assert status(other).detail == "trained" and status(run).detail == "trained"
+    left = {path.name for path in products(run.folder)}
+    assert left == {"checkpoints", "trained.json", "model.pt"}
+    assert changes(other, read_json(run.folder.begun)["identity"]) == ""
+
+
+def test_what_cannot_follow_without_the_checkpoints_is_stale(run):
+    finish(run)
+    run.folder.model.unlink()
+    told = str(status(generating(run, beam=7)))
+    assert "configuration changed: generate: beam, and no checkpoint is left" in told
+
+
+def test_another_training_is_stale(run):
+    finish(run)
+    train = replace(run.settings, train=run.settings.train | {"dropout": 0.7})
+    other = replace(run, settings=train)
+    assert str(status(other)) == "stale (configuration changed: train: dropout)"
+    with pytest.raises(UserError, match="--redo"):
+        begin(other, CPU)
+
+
+def test_a_run_says_from_where_it_resumes(run):
+    begin(run, CPU)
+    assert str(status(run)) == "begun (before its first checkpoint)"
+    run.folder.checkpoints.mkdir()
+    for name in ("checkpoint_1_50.pt", "checkpoint_2_125.pt", "checkpoint_last.pt"):
+        (run.folder.checkpoints / name).touch()
+    assert str(status(run)) == "begun (resumes from update 125)"
+
+
+def test_a_half_deleted_run_is_no_result_and_has_nothing_without_its_training(run, monkeypatch):
+    """If a new training were made beside an old translation, they would be taken for one run."""
+    deleted = 0
+
+    def limited(path, inside):
+        nonlocal deleted
+        if deleted == limit and path.exists():
+            raise OSError("busy")
+        deleted += path.exists()
+        delete(path, inside)
+
+    monkeypatch.setattr(running, "delete", limited)
+    for limit in range(7):
+        finish(run)
+        deleted = 0
         with pytest.raises(OSError, match="busy"):
             delete_run(run)
-    assert not run.folder.result.exists() and run.folder.begun.exists()
-    assert status(run).state is State.STALE
-    with pytest.raises(UserError, match="--redo"):
-        begin(run, CPU)
-    delete_run(run)
-    assert status(run).state is State.NOT_BEGUN
-    begin(run, CPU)
+        folder = run.folder
+        assert folder.begun.exists() and (status(run).state is State.BEGUN or not limit)
+        left = {path.name for path in products(folder)}
+        assert "trained.json" in left or left <= {"checkpoints"}
+        monkeypatch.setattr(running, "delete", delete)
+        delete_run(run)
+        assert status(run).state is State.NOT_BEGUN
+        monkeypatch.setattr(running, "delete", limited)
 
 
 def test_a_file_that_does_not_say_what_a_run_was_begun_with(run):
@@ -125,7 +188,7 @@ def test_nothing_outside_of_the_workspace_is_deleted(run, tmp_path):
     (victim / "a").mkdir(parents=True)
     (victim / "a/b").write_text("precious")
     odd = "/".join([".."] * 30 + [*victim.parts[1:-1]])
-    strange = replace(run, cell=f"{run.cell.rpartition('/')[0]}/{odd}")
+    strange = replace(run, cell=run.cell._replace(column=odd))
     assert strange.folder.path.parent.resolve() == tmp_path
     victim.rename(tmp_path / "seed1")
     with pytest.raises(UserError, match="outside of .*runs, where nothing is deleted"):
@@ -168,7 +231,7 @@ def test_fewer_checkpoints_are_averaged_if_a_flag_can_end_the_training(flag, run
     work = RunInProgress(run, CPU, Console(), threading.Event())
     commands = []
     monkeypatch.setattr(work, "run_program", lambda log, command: commands.append(command))
-    work.average(None)
+    work.average()
     assert commands[0][commands[0].index("--last-updates") + 1] == ("2" if flag else "5")
 
 

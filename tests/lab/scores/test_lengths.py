@@ -12,14 +12,13 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.figures import style
 from fairseq_hybrid_attn.lab.scores import lengths_figure
-from fairseq_hybrid_attn.lab.scores.counts import half_width, p_value
 from fairseq_hybrid_attn.lab.scores.lengths_measure import (
     GroupScores,
-    SystemScore,
     groups_of,
     score_by_length,
 )
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
+from fairseq_hybrid_attn.lab.scores.statistics import Compared, Estimate, difference
 
 CHOOSE = random.Random(7)
 VOCABULARY = "the a cat dog sat ran on under mat tree , . quickly and saw well-known it's".split()
@@ -78,27 +77,32 @@ EDGES = [(0, 10), (10, 20), (20, 30), (30, 40), (40, 50), (50, 1000)]
 def test_each_group_and_the_whole_are_scored_as_a_corpus(folder, capsys):
     """With intervals and p; a group without sentences has an empty row."""
     found = lengths()
-    assert found["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|")
     assert found["without_words"] == [1, 18]
-    for (low, high), group in zip(
-        [*EDGES, (-1, 1000)], [*found["groups"], found["whole"]], strict=True
-    ):
+    for (low, high), group in zip([*EDGES, (-1, 1000)], found["groups"], strict=True):
         numbers = [n for n, length in enumerate(LENGTHS) if low < length <= high]
         assert group["sentences"] == len(numbers)
         if not numbers:
-            assert group["scores"] == {} and low == 30
+            assert group["systems"] == {} and low == 30
             continue
-        references = [[REFERENCE[n] for n in numbers]]
+        label = "bleu" if low < 0 else f"bleu{group['label']}"
         for name, lines in {"good": GOOD, "bad": BAD}.items():
-            expected = BLEU().corpus_score([lines[n] for n in numbers], references)
-            assert group["scores"][name]["value"] == pytest.approx(expected.score, abs=1e-9)
+            expected = BLEU().corpus_score(
+                [lines[n] for n in numbers], [[REFERENCE[n] for n in numbers]]
+            )
+            stored = found["systems"][name]["scores"][label]
+            shown = group["systems"][name]["estimate"]["value"]
+            assert shown == stored["value"] == pytest.approx(expected.score, abs=1e-9)
+            assert len(stored["counts"]["rows"]) == len(numbers)
+            assert stored["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|")
 
     numbers = [n for n, length in enumerate(LENGTHS) if 0 < length <= 10]
     metric, references = build_metric("bleu", "en"), [REFERENCE[n] for n in numbers]
-    counts = [metric.counts([lines[n] for n in numbers], references) for lines in (GOOD, BAD)]
-    good, bad = (found["groups"][0]["scores"][name] for name in ("good", "bad"))
-    assert [good["interval"], bad["interval"]] == [half_width(one.drawn) for one in counts]
-    assert good["p_value"] is None and bad["p_value"] == p_value(*counts)
+    good, bad = ({1: metric.score([of[n] for n in numbers], references)} for of in (GOOD, BAD))
+    expected = difference(bad, good)
+    shown = found["groups"][0]["systems"]
+    assert shown["good"]["difference"] is None
+    assert shown["bad"]["difference"]["p"] == pytest.approx(expected.p)
+    assert shown["bad"]["difference"]["half"] == pytest.approx(expected.half)
 
     lines = {line.split()[0]: line.split() for line in capsys.readouterr().out.split("\n") if line}
     assert lines["(30,40]"] == ["(30,40]", "0"]
@@ -110,9 +114,8 @@ def test_one_sentence_has_a_score_and_no_interval():
     found = score_by_length(
         build_metric("bleu", "en"), {"a": GOOD[:3], "b": BAD[:3]}, REFERENCE[:3], [1, 1, 20]
     )
-    assert found.groups[1].scores["b"].value > 0
-    assert found.groups[1].scores["b"].interval is found.groups[1].scores["b"].p_value is None
-    assert found.groups[0].scores["b"].interval is not None
+    single, both = (found.groups[n].systems["b"].estimate for n in (1, 0))
+    assert single.value > 0 and single.half is None and both.half is not None
 
 
 def test_a_source_of_subwords_or_without_spaces_is_told(folder, capsys):
@@ -125,8 +128,12 @@ def test_a_source_of_subwords_or_without_spaces_is_told(folder, capsys):
         assert told in capsys.readouterr().err
 
 
+def shown(value, half=None):
+    return Compared(Estimate(value, {1: value}, half))
+
+
 def test_figures_are_written_in_all_formats_the_same_each_time(folder):
-    groups = [GroupScores("all", 12, {"a": SystemScore(30.0, 4.0)})]
+    groups = [GroupScores("all", 12, {"a": shown(30.0, 4.0)})]
     for suffix, start in {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}.items():
         written = []
         for _ in range(2):
@@ -140,7 +147,7 @@ def test_figures_are_written_in_all_formats_the_same_each_time(folder):
 
 def test_figure_shows_the_numbers():
     groups = [
-        GroupScores("(0,10]", 12, {"a": SystemScore(30.0, 4.0), "b": SystemScore(20.0)}),
+        GroupScores("(0,10]", 12, {"a": shown(30.0, 4.0), "b": shown(20.0)}),
         GroupScores("(10,∞)", 0, {}),
     ]
     (axes,) = lengths_figure.draw(groups, ["a", "b"], "BLEU").axes

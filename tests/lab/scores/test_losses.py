@@ -1,10 +1,9 @@
-"""Losses of models: by sentence, their intervals, what is refused.
+"""Losses of models: by sentence, and what is refused.
 
 That they add up to those of fairseq-validate is in tables/test_trained_tables.py.
 """
 
 import json
-import math
 from pathlib import Path
 
 import numpy as np
@@ -15,31 +14,8 @@ from fairseq import checkpoint_utils
 from refusals import check_command_refusals
 
 from fairseq_hybrid_attn.lab.cli.command_line import main
-from fairseq_hybrid_attn.lab.scores.losses_command import compare
 
 SMOOTHING = 0.2
-
-
-def test_intervals_are_of_the_sentences_and_differences_are_paired():
-    random = np.random.default_rng(1)
-    tokens = random.integers(5, 40, 2000).astype(float)
-    losses = tokens * random.normal(4, 1, len(tokens))
-    noise = tokens * random.normal(0, 0.1, len(tokens))
-    systems = {"base": losses, "higher": losses + 0.15 * tokens, "noisy": losses + noise}
-    base, higher, noisy = compare(systems, tokens)
-
-    def normal(values):
-        """Half the interval by the normal approximation for a ratio of sums."""
-        ratio = values.sum() / tokens.sum()
-        return 1.96 * np.std((values - ratio * tokens) / tokens.mean()) / math.sqrt(len(tokens))
-
-    assert base["loss"] == pytest.approx(losses.sum() / tokens.sum())
-    assert base["interval"] == pytest.approx(normal(losses), rel=0.1)
-    assert base["difference"] is base["difference_interval"] is None
-    assert higher["difference"] == pytest.approx(0.15)
-    assert higher["difference_interval"] == pytest.approx(0, abs=1e-9)
-    assert noisy["difference"] == pytest.approx(noise.sum() / tokens.sum())
-    assert noisy["difference_interval"] == pytest.approx(normal(noise), rel=0.1)
 
 
 def test_each_sentence_has_the_loss_of_its_own_tokens(in_data, capsys):
@@ -47,18 +23,27 @@ def test_each_sentence_has_the_loss_of_its_own_tokens(in_data, capsys):
     binarise(in_data, "valid")
     smooth("stock.pt")
     main("losses a=smooth.pt a=mma.pt b=mma.pt.copy --data bin --json losses.json".split())
-    found = json.loads(Path("losses.json").read_text())
-    assert f"valid: 4 sentences, {sum(found['tokens']):.0f} tokens" in capsys.readouterr().out
-    alone = {name: by_hand(name) for name in ("stock.pt", "mma.pt")}
-    a, b = found["systems"]
-    assert found["tokens"] == [len(one) for one in alone["mma.pt"]]
-    assert b["by_sentence"] == pytest.approx([sum(one) for one in alone["mma.pt"]], rel=1e-5)
-    both = [(sum(one) + sum(two)) / 2 for one, two in zip(*alone.values(), strict=True)]
-    assert a["by_sentence"] == pytest.approx(both, rel=1e-5)
-    assert (
-        a["by_model"][1] == b["loss"] == pytest.approx(sum(b["by_sentence"]) / sum(found["tokens"]))
+    found = json.loads(Path("losses.json").read_text())["systems"]
+    a, b = (
+        [np.array(model["scores"]["loss"]["counts"]["rows"]) for model in found[name]["models"]]
+        for name in "ab"
     )
-    assert b["difference"] == pytest.approx(b["loss"] - a["loss"])
+    alone = {name: by_hand(name) for name in ("stock.pt", "mma.pt")}
+    for rows, name in zip((*a, *b), ("stock.pt", "mma.pt", "mma.pt"), strict=True):
+        assert rows[:, 0] == pytest.approx([sum(one) for one in alone[name]], rel=1e-5)
+        assert rows[:, 1].tolist() == [len(one) for one in alone[name]]
+    out = capsys.readouterr().out
+    assert f"valid: 4 sentences, {b[0][:, 1].sum():.0f} tokens" in out
+    losses = {
+        name: np.mean([rows[:, 0].sum() / rows[:, 1].sum() for rows in models])
+        for name, models in (("a", a), ("b", b))
+    }
+    for name, loss in losses.items():
+        assert found[name]["estimate"]["value"] == pytest.approx(loss)
+        assert f"{loss:.3f}" in out
+    # Of the first model of each name.
+    first = b[0][:, 0].sum() / b[0][:, 1].sum() - a[0][:, 0].sum() / a[0][:, 1].sum()
+    assert found["b"]["difference"]["by_seed"] == {"1": pytest.approx(first)}
 
 
 def smooth(path):

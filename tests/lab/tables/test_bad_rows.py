@@ -9,6 +9,7 @@ from refusals import files
 from workspaces import TABLE, with_rows
 
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.runs.devices import Devices
 from fairseq_hybrid_attn.lab.runs.plan import make_plan
 
 BAD = {
@@ -34,9 +35,9 @@ def made(tmp_path):
 def test_each_bad_row_is_a_line_and_the_others_stay(made, capsys):
     plan = made.plan(seeds=(1, 2))
     plan = make_plan(plan.table, plan.workspace, [], [], (1, 2))
-    able, faults = plan.check()
+    able, faults = plan.check(Devices("cpu"))
     good = {"plain", "mixed", "broken"}
-    assert {run.cell.split("/")[2] for run, _ in able} == good and len(able) == 2 * len(good)
+    assert {run.cell.row for run, _ in able} == good and len(able) == 2 * len(good)
     assert not any("\n" in fault or "usage" in fault or len(fault) > 500 for fault in faults)
     for name, (_, told) in BAD.items():
         about = [fault for fault in faults if f"rows: {name}" in fault]
@@ -79,8 +80,8 @@ def test_a_damaged_result_is_a_line(made, capsys):
         ({**whole, "curve": [{"updates": 1, "scores": 5}]}, "curve: no. 1: scores: 5: use a m"),
     ):
         path.write_text(content if isinstance(content, str) else json.dumps(content))
-        able, faults = made.plan(seeds=(1,)).check()
-        assert "plain" in {run.cell.split("/")[2] for run, _ in able}
+        able, faults = made.plan(seeds=(1,)).check(Devices("cpu"))
+        assert "plain" in {run.cell.row for run, _ in able}
         (fault,) = [fault for fault in faults if str(path) in fault]
         assert re.search(told, fault), fault
         assert made.cells("toy/table1")["plain", "bleu"]["ours"]

@@ -30,7 +30,6 @@ def test_tables_that_cannot_be_shown(tmp_path):
         ({**WIDE, "train": {"dropout": 0.1}}, "must not have settings"),
         ({"score": "aer", "source-words": [0, 5]}, views),
         ({"curve": True, "source-words": [0, 5]}, views),
-        ({"curve": True, "score": "length_ratio"}, "checkpoints have no length"),
     ]
     row = {"run": "toy/table1/plain", "scores": {"long": "aer"}}
     for changed, message in [

@@ -1,35 +1,32 @@
-"""The published results: their pages are made from them, and scores are those of their counts."""
+"""The published results: pages are made from them, and scores are those of their counts."""
 
 import math
 import re
 
+import publish
 import pytest
-from published import RESULTS, ROOT, published_tables
+from made_runs import REFERENCES, worse
+from published import RESULTS
 
 from fairseq_hybrid_attn.lab.files.json_files import read_json
 from fairseq_hybrid_attn.lab.runs.run_counts import read_counts
-from fairseq_hybrid_attn.lab.tables.publish_command import listed, pages, runs_page
+from fairseq_hybrid_attn.lab.scores.statistics import combined
 
 
 @pytest.mark.slow
 def test_the_pages_are_made_from_the_results():
-    lines = [line for line, _ in listed(RESULTS, ROOT / "configs")]
-    tables = [(line, *table) for line, table in zip(lines, published_tables(), strict=True)]
     found = {path.name: path.read_text() for path in (RESULTS / "pages").iterdir()}
-    assert found == {**pages(tables), "runs.md": runs_page(RESULTS)}
+    assert found == publish.pages()
+    assert (RESULTS / "claims.md").read_text() == publish.claims_page()
 
 
-def test_scores_are_those_of_the_counts_to_the_last_digit():
-    """Those of another system, but for its rounding of exp and log."""
+def test_scores_are_those_of_the_counts():
     compared = 0
     for path in (RESULTS / "runs").rglob("result.json"):
         counts = read_counts(path.with_name("counts.json.gz"))
-        result = read_json(path)
-        rounding = 1e-15 if result["hardware"]["gpus"] else 0
-        for name, score in result["scores"].items():
+        for name, score in read_json(path)["scores"].items():
             if of_score := counts.of(name):
-                same = math.isclose(of_score.value, score["value"], rel_tol=rounding)
-                assert same, (path, name)
+                assert math.isclose(of_score.value, score["value"], rel_tol=1e-12), (path, name)
                 compared += 1
     assert compared > 1500
 
@@ -45,3 +42,56 @@ def test_no_path_of_a_machine_is_kept():
     files = list(RESULTS.rglob("*.json"))
     assert len(files) > 200
     assert not [file for file in files if re.search(r'"/\w', file.read_text())]
+
+
+def test_the_papers_numbers_of_claims_add_up():
+    """Where a table has them all, of one paper."""
+    added = 0
+    for claim in (claim for of_paper in publish.claims().values() for claim in of_paper):
+        for table in (*claim.before, *claim.after):
+            rows = {row.name: row for row in publish.stored(f"evidence/{table}").plan.table.rows}
+            numbers = [rows[row].paper.get(column) for row, column in (*claim.plus, *claim.minus)]
+            mixed = table == "tiny" or "encoder's positions" in claim.says
+            if None not in numbers and not mixed:
+                plus = len(claim.plus)
+                assert claim.paper == pytest.approx(sum(numbers[:plus]) - sum(numbers[plus:]))
+                added += 1
+    assert added > 25
+
+
+def test_a_claim_holds_if_its_whole_interval_does(monkeypatch):
+    claim = publish.Claim("x", (("a", "b"),), (("c", "d"),))
+    for by_seed, symbol in (
+        ((2.3, 2.4, 2.5), "✓"),
+        ((-2.3, -2.4, -2.5), "✗"),
+        ((0.8, 1.65, 4.75), "~"),  # all above zero, but not their interval
+    ):
+        found = combined(dict(enumerate(by_seed, start=1)), 0.0)
+        monkeypatch.setattr(publish, "total", lambda *_, found=found: found)
+        assert publish.judge(claim, "positions") == (found, symbol)
+
+
+def test_runs_are_copied_without_local_paths(made):
+    """With counts and translations; what is there of another training goes."""
+    run, results = made.run("plain"), made.folder / "results"
+    theirs = made.folder / "elsewhere/mine"
+    command = ["fairseq-train", str(run.corpus_folder), "--user-dir", str(theirs), "a/b", "lr=1/2"]
+    made.change(run, commands={"train": command, "copied": ["x", "/another/place/runs/model.pt"]})
+    results.mkdir()
+    publish.copy_runs(made.plan(seeds=(1,)), results)
+    kept = results / "runs/full@text" / run.name
+    names = {"result.json", "counts.json.gz", "hypotheses.txt.gz"}
+    assert {path.name for path in kept.iterdir()} == names
+    commands = read_json(kept / "result.json")["commands"]
+    assert commands["train"][1] == f"reproduction/corpora/{run.corpus_folder.name}"
+    assert commands["train"][3:] == [theirs.name, "a/b", "lr=1/2"]
+    assert commands["copied"] == ["x", "model.pt"]
+    assert str(made.folder) not in (kept / "result.json").read_text()
+    flags = ("--output", "results", "--configs", "configs", "--text", "text", "--format", "csv")
+    printed = made.hybrid("table", "toy/table1", *flags)
+    assert printed == made.hybrid("table", "toy/table1", "--format", "csv")
+    made.finish(run, worse(REFERENCES, 0.2, "again"), finished="later")
+    run.folder.hypotheses.unlink()
+    publish.copy_runs(made.plan(seeds=(1,)), results)
+    assert read_json(kept / "result.json")["finished"] == "later"
+    assert not (kept / "hypotheses.txt.gz").exists()

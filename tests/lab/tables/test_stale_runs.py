@@ -48,7 +48,7 @@ def test_redo_deletes_what_is_there_and_resumes_what_is_begun(stale, monkeypatch
     monkeypatch.setattr(scheduler, "prepare_corpora", lambda runs, *given: (list(runs), []))
     done = []
     monkeypatch.setattr(
-        scheduler, "run_all", lambda runs, *given: done.extend(run.cell for run in runs) or []
+        scheduler, "run_all", lambda runs, *given: done.extend(str(run.cell) for run in runs) or []
     )
     begun = stale.run("plain", seed=2).folder
     begun.result.unlink()
@@ -60,6 +60,17 @@ def test_redo_deletes_what_is_there_and_resumes_what_is_begun(stale, monkeypatch
     assert len(done) == 4 and begun.hypotheses.exists()
     for row, seed in (("plain", 1), ("ours", 1), ("ours", 2)):
         assert not stale.run(row, seed=seed).folder.begun.exists()
+
+
+def test_the_error_of_a_run_is_a_note_of_its_table(made):
+    folder = made.run("ours").folder
+    folder.result.unlink()
+    folder.log("train").parent.mkdir()
+    error = "Traceback (most recent call last):\n  File x\nValueError: a loss that is no number\n"
+    folder.log("train").write_text(error)
+    shown = made.hybrid("table", "toy/table1", "--columns", "bleu")
+    assert re.search(r"^ours +31.00 +failed \(1\)", shown, re.M)
+    assert "- (1) seed 1: begun (" in shown and "failed: ValueError: a loss that is no" in shown
 
 
 def test_code_makes_no_result_stale(made):
@@ -92,7 +103,7 @@ def test_runs_are_checked_with_the_configurations_that_they_had(stale):
     begun = json.loads(run.folder.begun.read_text())
     begun["workspace"] = run.workspace.as_record()
     run.folder.begun.write_text(json.dumps(begun))
-    shown = stale.hybrid("runs", "--output", "out", "--data", "text")  # --configs: the checkout's
+    shown = stale.hybrid("runs", "--output", "out", "--text", "text")  # --configs: the checkout's
     assert re.search(r"plain/bleu/seed1 .* done", shown)
     assert re.search(r"ours/bleu/seed1 .* not checked \(toy/table1: there is no such", shown)
 
@@ -109,15 +120,16 @@ def test_configurations_of_your_own_need_only_what_is_new(tmp_path):
     }
     made = MadeWorkspace(tmp_path)
     write_yaml(tmp_path / "mine/my/table.yaml", mine)
-    own = ("--configs", "mine", "--data", "text", "--output", "out")
+    own = ("--configs", "mine", "--text", "text", "--output", "out")
     both = ("my/table", *own, "--profile", "small")
     printed = made.hybrid("reproduce", *both, "--dry-run", "--device", "cpu", "plain", "narrow")
     assert "   models     transformer_hysan_small\n" in printed
     assert "   training   600 updates of 2,048 tokens; 5000 updates of 2,048 tokens\n" in printed
     assert "   precision  " in printed
-    assert "Corpus own: to be prepared from text, de-en\n" in printed
+    given = "train 1, valid 1, test 60 pairs given; training pairs of more than 175 tokens"
+    assert f"Corpus own: to be prepared from text, de-en: {given}" in printed
     printed = made.hybrid("reproduce", "my/table", *own[:2], *own[4:], "--dry-run")
-    assert "Corpus own: to be prepared; from your own text: name its folder with --data" in printed
+    assert "Corpus own: to be prepared; from your own text: name it by --text" in printed
     with pytest.raises(UserError):
         made.hybrid("reproduce", "my/table", *own[:2], *own[4:], "--prepare-only")
     # A table without a paper has no columns of one.

@@ -13,8 +13,8 @@ from made_runs import read_lines, write_lines
 from workspaces import RECIPE, SETTINGS, write_configs, write_text
 
 from fairseq_hybrid_attn.lab.runs.training_log import read_log
-from fairseq_hybrid_attn.lab.scores.counts import half_width
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
+from fairseq_hybrid_attn.lab.scores.statistics import estimate
 
 pytestmark = pytest.mark.slow
 
@@ -90,7 +90,7 @@ def place(tmp_path_factory):
 
 def hybrid(place, *arguments, text="text", configs="configs", output="out", expect=0):
     """A command on this workspace; one that makes runs does so on the CPU."""
-    where = ("--configs", place / configs, "--data", place / text, "--output", place / output)
+    where = ("--configs", place / configs, "--text", place / text, "--output", place / output)
     device = () if arguments[0] in ("table", "runs") else ("--device", "cpu")
     return run("fairseq-hybrid", *arguments, *where, *device, cwd=place, expect=expect)
 
@@ -123,6 +123,12 @@ def run_folder(place, row):
     return place / "out/runs/full@text/toy/table1" / row / "bleu/seed1"
 
 
+def prepared(place):
+    """The prepared text of the runs."""
+    [folder] = (place / "out/corpora").glob("toy-*")
+    return folder
+
+
 def read(path):
     return json.loads(path.read_text())
 
@@ -135,14 +141,14 @@ def test_error_rates_are_those_of_the_users_own_gold_file(reproduced, cells):
     for row, links in rows.items():
         found = run_folder(reproduced, row) / links
         run("fairseq-hybrid", "aer", found, *gold, *sides, "--json", out, cwd=reproduced)
-        (rates,) = read(out)["alignments"].values()
-        assert number(cells, row, "aer") == near(rates["aer"])
-    assert rates["aer"] < 5  # the aligner's: each word is always translated by the same one
+        (rates,) = read(out)["systems"].values()
+        assert number(cells, row, "aer") == near(rates["scores"]["aer"]["value"])
+    # Of the aligner, by which each word is always translated by the same one:
+    assert rates["scores"]["aer"]["value"] < 5
     assert cells["aligner", "aer", ""]["updates"] == "0"
-    assert cells["plain", "aer", ""]["p_values"] == ""
+    assert cells["plain", "aer", ""]["p"] == ""
     for row in ("taught", "head2", "average", "aligner"):
-        assert 0 < float(cells[row, "aer", ""]["p_values"]) <= 1
-        assert cells[row, "aer", ""]["over_sentences"] and not cells[row, "aer", ""]["over_seeds"]
+        assert 0 <= float(cells[row, "aer", ""]["p"]) <= 1 and cells[row, "aer", ""]["half"]
     # Heads and their average are rows.
     entries = read(run_folder(reproduced, "plain") / "alignment.json")["table"]
     heads = {(entry["layer"], entry["head"]): entry["aer"] for entry in entries}
@@ -161,23 +167,23 @@ def test_scores_are_those_of_the_run(reproduced, cells):
     for column, part in (("bleu", hypotheses[:20]), ("second", hypotheses[20:])):
         expected = sacrebleu.corpus_bleu(part, [references[: len(part)]]).score
         assert number(cells, "plain", column) == near(expected)
-        assert 0 < float(cells["taught", column, ""]["p_values"]) <= 1
+        assert 0 <= float(cells["taught", column, ""]["p"]) <= 1
 
     content, losses = read(folder / "curve.json"), read_log(folder / "logs/train.log").validation
     assert content["curve_set"] == "valid"
     assert [point["updates"] for point in content["curve"]] == [60]  # not 30, a checkpoint as well
     hypotheses = read_lines(folder / "curve/60/hypotheses.txt")
     expected = {
-        "aer": read(folder / "curve/60/alignment.json")["aer"],
+        "aer": read(folder / "curve/60/alignment.json")["scores"]["aer"]["value"],
         "bleu": sacrebleu.corpus_bleu(hypotheses, [read_lines(text / "valid.en")]).score,
         "loss": losses["valid"][60]["loss"],
     }
     shown = {name: number(cells, "plain", f"{name}_curve", "60") for name in expected}
     assert shown == near(expected)
-    counts = build_metric("bleu", "en").counts(hypotheses, read_lines(text / "valid.en"))
-    resampled = float(cells["plain", "bleu_curve", "60"]["over_sentences"])
-    assert resampled == near(half_width(counts.drawn))
-    assert cells["plain", "loss_curve", "60"]["over_sentences"] == ""
+    score = build_metric("bleu", "en").score(hypotheses, read_lines(text / "valid.en"))
+    half = float(cells["plain", "bleu_curve", "60"]["half"])
+    assert half == near(estimate((1, {1: score})).half)
+    assert cells["plain", "loss_curve", "60"]["half"] == ""
     assert cells["taught", "bleu_curve", ""]["state"] == "its run has no curve"
 
     (model,) = read(folder / "gates.json")["models"]
@@ -190,7 +196,7 @@ def test_scores_are_those_of_the_run(reproduced, cells):
 
 
 def test_training_alignments_are_for_runs_that_need_them(reproduced):
-    corpus = reproduced / "out/corpora/full@text/toy"
+    corpus = prepared(reproduced)
     assert not list((corpus / "bin").glob("*align*"))
     assert (corpus / "aligned/train.align.de-en.idx").is_file()
     assert (corpus / "aligned/train.de-en.de.bin").samefile(corpus / "bin/train.de-en.de.bin")
@@ -205,10 +211,11 @@ def test_training_alignments_are_for_runs_that_need_them(reproduced):
 
 def test_what_is_stale_is_kept_until_it_can_be_done_again(reproduced):
     """Other alignments of the training text concern only the run that was taught with them."""
-    path = reproduced / "out/corpora/full@text/toy/manifest.json"
+    path = prepared(reproduced) / "manifest.json"
     result = run_folder(reproduced, "taught") / "result.json"
     before, made_with = path.read_text(), read(result)
-    changed = {**made_with, "identity": {**made_with["identity"], "settings": "other"}}
+    training = {**made_with["identity"]["training"], "settings": "other"}
+    changed = {**made_with, "identity": {**made_with["identity"], "training": training}}
     redo = ("reproduce", "toy/table1", "taught", "--redo", "--prepare-only")
     try:
         path.write_text(json.dumps({**json.loads(before), "alignments": "other"}))
@@ -234,7 +241,7 @@ def test_an_aligner_is_shown_and_not_trained(place):
 
 
 def test_checkpoints_scored_by_themselves_have_the_scores_of_the_run(reproduced):
-    folder, corpus = run_folder(reproduced, "plain"), reproduced / "out/corpora/full@text/toy"
+    folder, corpus = run_folder(reproduced, "plain"), prepared(reproduced)
     text, log = reproduced / "text", reproduced / "scored/60/logs/translate.log"
     settings = "--task translation_gnmt --beam 2 --gnmt-lenpen 0.6 --max-len-a 1 --max-len-b 5"
 
@@ -279,7 +286,7 @@ def test_checkpoints_scored_by_themselves_have_the_scores_of_the_run(reproduced)
 
 
 def test_losses_by_sentence_add_up_to_those_of_fairseq(reproduced):
-    binary, out = reproduced / "out/corpora/full@text/toy/bin", reproduced / "losses.json"
+    binary, out = prepared(reproduced) / "bin", reproduced / "losses.json"
     validate = ("fairseq-validate", binary, "--user-dir", USER_DIR, "--valid-subset", "valid")
     for row in ("plain", "taught"):
         (model,) = run_folder(reproduced, row).glob("checkpoints/checkpoint_*_60.pt")
@@ -288,9 +295,9 @@ def test_losses_by_sentence_add_up_to_those_of_fairseq(reproduced):
         (loss,) = re.findall(r"valid on .* loss ([0-9.]+) ", said.stdout + said.stderr)
         command = ("fairseq-hybrid", "losses", f"{row}={model}", "--device", "cpu")
         run(*command, "--json", out, cwd=reproduced)
-        (found,) = read(out)["systems"]
-        assert len(found["by_sentence"]) == 20
-        assert found["loss"] == pytest.approx(float(loss), abs=6e-4)  # its last digit
+        (found,) = read(out)["systems"][row]["models"]
+        assert len(found["scores"]["loss"]["counts"]["rows"]) == 20
+        assert found["scores"]["loss"]["value"] == pytest.approx(float(loss), abs=6e-4)
 
 
 def test_text_without_gold_is_refused(place):
@@ -302,13 +309,12 @@ def test_text_without_gold_is_refused(place):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_columns_that_share_a_corpus_must_want_the_same_one(place):
-    """The user's text in two sizes would be prepared in the first, and trained on in both."""
+def test_each_treatment_of_a_text_is_a_corpus_of_its_own(place):
     content = {**TABLE1, "rows": {"taught": {}}, "baseline": None}
     content["columns"] = {"few": {"subword-size": 40}, "many": {"subword-size": 60}}
     write_configs(place / "other", **{**FILES, "toy/table1.yaml": content})
     changed = {"configs": "other", "output": "two"}
-    done = hybrid(place, "reproduce", "toy/table1", "--prepare-only", **changed, expect=1)
-    assert "corpus toy: not prepared" in done.stderr
-    assert "different pairs or subword-size" in done.stdout
-    assert not (place / "two/corpora/full@text/toy/bin").exists()
+    hybrid(place, "reproduce", "toy/table1", "--prepare-only", **changed)
+    folders = sorted((place / "two/corpora").glob("toy-*"))
+    sizes = [read(folder / "manifest.json")["subwords"]["learned"] for folder in folders]
+    assert sorted(size["subwords.codes"] for size in sizes) == [40, 60]

@@ -30,7 +30,7 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
     are the sizes of the held-out sets.
     """
     if corpus.lacks_text:
-        raise UserError(f"the recipe {corpus.name} is for your own text; name it: --own DIR")
+        raise UserError(f"the recipe {corpus.name} is for your own text; name it: --text DIR")
     texts = {
         part: [archive_of(archives, name) for name in names] for part, names in corpus.files.items()
     }

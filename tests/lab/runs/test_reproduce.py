@@ -34,7 +34,7 @@ def place(tmp_path_factory):
 
 
 def reproduce(output, *rows, configs="configs"):
-    where = ("--configs", configs, "--data", "text", "--output", output, "--device", "cpu")
+    where = ("--configs", configs, "--text", "text", "--output", output, "--device", "cpu")
     return ["reproduce", "toy/table1", *rows, *where]
 
 
@@ -99,11 +99,14 @@ def test_no_result_if_the_corpus_was_prepared_again_meanwhile(reproduced):
     content = path.read_text()
     try:
         assert make_result(run, Devices("cpu"))["scores"]
-        path.write_text(json.dumps({**json.loads(content), "digest": "another"}))
-        with pytest.raises(UserError, match="is not the one that it was begun with"):
+        facts = json.loads(content)
+        name = next(name for name in facts["files"] if name.startswith("bin/train"))
+        facts["files"][name] = "another"
+        path.write_text(json.dumps(facts))
+        with pytest.raises(UserError, match="this has changed: data"):
             make_result(run, Devices("cpu"))
         path.unlink()
-        with pytest.raises(UserError, match="is no longer in"):
+        with pytest.raises(UserError, match="is no longer there"):
             make_result(run, Devices("cpu"))
     finally:
         path.write_text(content)
@@ -149,7 +152,7 @@ def test_what_has_changed_is_stale_and_kept(reproduced, place, tmp_path):
     assert re.search(r"mixed/bleu/seed1 .* done", made.hybrid("runs"))
     beam = {**SETTINGS, "generate": {**SETTINGS["generate"], "beam": 3}}
     configs = write_configs(tmp_path / "configs", **{"settings/toy.yaml": beam})
-    where = ("--configs", configs, "--data", "text", "--output", "out")
+    where = ("--configs", configs, "--text", "text", "--output", "out")
     shown = made.hybrid("runs", *where)
     assert re.search(r"mixed/bleu/seed1 .* stale \(configuration changed: ", shown)
     printed = made.hybrid("table", "toy/table1", *where)
@@ -162,7 +165,7 @@ def test_what_has_changed_is_stale_and_kept(reproduced, place, tmp_path):
     # Another text in a folder of the same name.
     shutil.copytree(place / "text", tmp_path / "text")
     (tmp_path / "text/train.de").write_text((place / "text/train.de").read_text().upper())
-    where = ("--configs", "configs", "--data", tmp_path / "text", "--output", "out")
+    where = ("--configs", "configs", "--text", tmp_path / "text", "--output", "out")
     shown = made.hybrid("runs", *where)
     assert re.search(r"mixed/bleu/seed1 .* stale \(data changed\)", shown)
 
@@ -255,7 +258,7 @@ def test_mistakes_are_reported_before_anything_is_done(place, tmp_path, monkeypa
             ("toy/table1 nonsense", "its rows are: plain mixed"),
             ("toy/table1 --columns ter", "its columns are: bleu aer"),
             ("toy/table1 --profile nano", "known are "),
-            ("toy/table1 --data nowhere", "no such folder"),
+            ("toy/table1 --text nowhere", "no such folder"),
         ],
         *("reproduce", "--configs", str(place / "configs")),
     )

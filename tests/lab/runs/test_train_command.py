@@ -1,7 +1,6 @@
 """One run: what is reported beforehand, and that several processes train what one does."""
 
 import argparse
-import dataclasses
 import os
 import re
 import subprocess
@@ -14,24 +13,21 @@ from cli import command, environment, run
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed.utils import infer_init_method
 from fairseq.options import get_training_parser, parse_args_and_arch
-from made_runs import MadeWorkspace
+from made_runs import MadeWorkspace, manifest
 from refusals import check_command_refusals
 from workspaces import SETTINGS, TABLE, with_rows, write_configs, write_text
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.config.own_tables import flags_of, own_table, profile_of_text
-from fairseq_hybrid_attn.lab.config.settings import Settings
-from fairseq_hybrid_attn.lab.corpora.manifest import Manifest, digest_of
+from fairseq_hybrid_attn.lab.config.settings import FULL, Settings
 from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint, updates
-from fairseq_hybrid_attn.lab.files.checksums import sha256
 from fairseq_hybrid_attn.lab.files.json_files import read_json
 from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
-from fairseq_hybrid_attn.lab.runs import scheduler
+from fairseq_hybrid_attn.lab.runs import doing, scheduler, train_command
 from fairseq_hybrid_attn.lab.runs.running import RunInProgress
 from fairseq_hybrid_attn.lab.runs.workspace import Run
 from fairseq_hybrid_attn.lab.runs.workspace_flags import seeds
-from fairseq_hybrid_attn.lab.tables import reproduce_command, train_command
 
 #: Without dropout, whose masks depend on the process.
 DRY = {
@@ -46,7 +42,7 @@ def place(tmp_path_factory):
     write_text(folder / "text")
     table = with_rows(TABLE, plain=DRY)
     write_configs(folder / "configs", **{"toy/table1.yaml": table})
-    where = ("--configs", "configs", "--data", "text", "--output", "out", "--device", "cpu")
+    where = ("--configs", "configs", "--text", "text", "--output", "out", "--device", "cpu")
     return folder, where
 
 
@@ -104,7 +100,7 @@ def test_four_gpus_train_together(variables, processes, meet_at, place, monkeypa
     seen = []
     monkeypatch.setattr(RunInProgress, "complete", lambda work: seen.append(work))
     monkeypatch.setattr(train_command, "stop_at_signals", lambda: None)
-    monkeypatch.setattr(reproduce_command, "stop_at_signals", lambda: None)
+    monkeypatch.setattr(doing, "stop_at_signals", lambda: None)
     monkeypatch.setattr(scheduler, "prepare_corpora", lambda runs, *given: (runs, []))
     monkeypatch.setattr(Run, "has_corpus", True)
     gpus = ("--device", "cuda", "--gpus", "4", "--precision", "fp32", "--seeds", "7,")
@@ -176,13 +172,13 @@ def test_plans_list_what_cannot_be_downloaded(tmp_path, monkeypatch, capsys):
             "licensed, you supply its files (the message says which)\n",
         ),
         (
-            "mma/figure2 transformer --data own --source-lang de --target-lang en",
-            "prepared from own, de-en\n",
+            "mma/figure2 transformer --text own --source-lang de --target-lang en",
+            "prepared from own, de-en: train 1 pairs given",
         ),
     ]:
         main(["reproduce", *words.split(), "--dry-run", "--device", "cpu"])
         assert told in capsys.readouterr().out, words
-    main("compare --data own transformer transformer_mma --seeds 2 --dry-run --device cpu".split())
+    main("compare --text own transformer transformer_mma --seeds 2 --dry-run --device cpu".split())
     assert "own/systems/transformer_mma/bleu/seed2: not begun" in capsys.readouterr().out
 
 
@@ -190,7 +186,7 @@ def test_plans_list_what_cannot_be_downloaded(tmp_path, monkeypatch, capsys):
 def test_your_own_text_and_flags(place):
     """No row: the settings are the flags, and what was begun with others is not resumed."""
     folder, _ = place
-    where = ("--data", "text", "--output", "mine", "--device", "cpu", "--keep-checkpoints")
+    where = ("--text", "text", "--output", "mine", "--device", "cpu", "--keep-checkpoints")
     sizes = ("--tokens", 300, "--save-every", 5, "--average", 2)
     flags = "--max-update 20 --encoder-layers 1 --decoder-layers 1 --encoder-embed-dim=32"
     flags += " --decoder-embed-dim 32 --lr 5e-4 --dropout"
@@ -216,23 +212,25 @@ def test_your_own_text_and_flags(place):
     compare = ("fairseq-hybrid", "compare", *words, *more, "--", *flags.split(), 0.3)
     done = run(*compare, cwd=folder).stdout
     assert done.count("train: done in") == 1 and "BLEU below 5" in done
-    first, second = read_json(folder / "table.json")["systems"]
-    assert first["scores"]["bleu"]["by_seed"]["1"] == pytest.approx(bleu, abs=0.005)
-    difference = second["differences"]["bleu"]
+    numbers = read_json(folder / "table.json")["numbers"]
+    first, second = (number for number in numbers if number["score"] == "bleu")
+    assert first["ours"]["by_seed"]["1"] == pytest.approx(bleu, abs=0.005)
+    difference = second["difference"]
     assert set(difference["by_seed"]) == {"1"} and 0 < difference["p"] <= 1
     assert "own/systems/transformer+dropout=0.1/bleu/seed1" in done
-    assert "dropout=0.1" in (folder / "page.html").read_text()
+    page = (folder / "page.html").read_text()
+    assert "dropout=0.1" in page and "Of one seed, ±" in page
 
 
 def test_a_row_or_text_and_flags(place, monkeypatch):
     folder, where = place
     monkeypatch.chdir(folder)
-    mine = "--data text --output no --device cpu"
+    mine = "--text text --output no --device cpu"
     check_command_refusals(
         [
-            ("", "text and a system: --data DIR transformer"),
-            ("--data text", "text and a system: --data DIR transformer"),
-            ("--data text -- --arch transformer_mma lr 3", "lr: use --FLAG VALUE"),
+            ("", "text and a system: --text DIR transformer"),
+            ("--text text", "text and a system: --text DIR transformer"),
+            ("--text text -- --arch transformer_mma lr 3", "lr: use --FLAG VALUE"),
             (f"{mine} -- --arch transformer_mma --max-updat 3", "unrecognized arguments"),
             (f"toy/table1/plain {' '.join(where)} -- --lr 3", "has its own flags"),
             (f"toy/table1/plain {' '.join(where)} --tokens 5", "leave out --tokens"),
@@ -240,7 +238,12 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
             (f"{mine} transformer_mma -- --lr=", "--lr=: the value is missing"),
             (f"{mine} transformer_mma -- --encoder-layers three", "invalid int value: 'three'"),
             (f"{mine} transformer_hysan -- --branch-fusion sun", "sun: use one of gated-sum"),
-            (f"{mine} transformer_mma -- --max-update 20", "or --save-every and --average"),
+            (f"{mine} --save-every 9 transformer_mma -- --max-update 20", "or --save-every and"),
+            (f"{mine} transformer_mma -- --lr -0.001", "lr: -0.001: use a rate above 0"),
+            (f"{mine} transformer_mma -- --warmup-update 3", "did you mean --warmup-updates"),
+            (f"{mine} transformer_mma -- --fp16", "fp16 follows from --precision"),
+            (f"{mine} transformer_mma -- --memory-efficient-fp16", "this needs a GPU; leave it"),
+            (f"{mine} transformer_mma -- --warmup-updates 20 --max-update 20", "-updates 2$"),
             (f"{mine} transformer_mma -- --max-tokens 20", "or --tokens"),
             (f"{mine} --write table.txt transformer_mma", "ends in .md, .csv, .json, .html"),
             (f"{mine} --precision fp16 transformer_mma", "fp32 or bf16 only"),
@@ -249,7 +252,7 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
     )
     check_command_refusals(
         [
-            ("transformer", "name your text: --data DIR"),
+            ("transformer", "name your text: --text DIR"),
             (f"{mine} transformer transformer", "there twice"),
             (f"{mine} transformer --seeds 2 -- --arch transformer", "name the systems themselves"),
             (f"{mine} transformer transformer_mam", "did you mean transformer_mma"),
@@ -257,14 +260,19 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
         "compare",
     )
     with pytest.raises(UserError, match="use a name"):
-        main(["train", "--data", "text", "--name", "", "transformer_mma"])
+        main(["train", "--text", "text", "--name", "", "transformer_mma"])
     assert not Path("no/corpora").exists()  # before the text is prepared
 
 
 def test_flags_of_fairseq_follow_after_dashes(capsys):
-    with pytest.raises(SystemExit):
-        main("compare --data text transformer --max-update 20".split())
-    assert "--max-update; flags of fairseq-train follow after --" in capsys.readouterr().err
+    for flag, told in {
+        "--max-update": "--max-update; flags of fairseq-train follow after --",
+        "--lr": "--lr; flags of fairseq-train follow after --",  # though it is like --slurm
+        "--tokenss": "--tokenss; did you mean --tokens?",
+    }.items():
+        with pytest.raises(SystemExit):
+            main(["compare", "--text", "text", "transformer", flag, "20"])
+        assert told in capsys.readouterr().err
 
 
 def test_seeds_are_counted_or_named(capsys):
@@ -293,8 +301,9 @@ def test_values_are_numbers_as_fairseq_reads_them():
 
 
 def settings_of(system: str, pairs: int, *shared: str, **given: dict) -> Settings:
-    table = own_table("systems", [system], shared, given, CONFIGS)
-    return table.cells()[0].settings(profile_of_text(pairs, CONFIGS))
+    profile = profile_of_text(pairs, CONFIGS)
+    table = own_table("systems", [system], shared, given, profile, CONFIGS)
+    return table.cells()[0].settings(profile)
 
 
 def test_flags_win_over_a_profile_which_wins_over_defaults():
@@ -320,7 +329,7 @@ def test_sizes_follow_the_text_but_not_of_an_architecture_of_one_size():
 
 def test_a_system_has_one_name_however_its_flags_are_given():
     def name(system: str) -> str:
-        return own_table("systems", [system], [], {}, CONFIGS).rows[0].name
+        return own_table("systems", [system], [], {}, FULL, CONFIGS).rows[0].name
 
     assert name("transformer --dropout 0.30 --lr=1e-3") == "transformer+dropout=0.3+lr=1e-3"
     assert name("transformer --lr 1e-3 --dropout 0.3") == "transformer+dropout=0.3+lr=1e-3"
@@ -332,14 +341,9 @@ def test_launched_processes_train_on_the_text_as_it_is(tmp_path, monkeypatch):
     """They cannot prepare it; an earlier text's data would be recorded as this one's."""
     made = MadeWorkspace(tmp_path)
     run = made.run("plain")
-    empty = {field.name: {} for field in dataclasses.fields(Manifest)}
-    facts = {"digest": digest_of(run.recipe, {})}
-    facts["archives"] = {path.name: sha256(path) for path in (tmp_path / "text").iterdir()}
     run.corpus_folder.mkdir(parents=True)
-    Manifest(**{**empty, **facts, "digest": "another treatment's"}).write(run.corpus_folder)
-    assert run.current_manifest is None
-    Manifest(**{**empty, **facts}).write(run.corpus_folder)
-    assert run.current_manifest is not None
+    manifest().write(run.corpus_folder)
+    assert run.has_corpus
     for name, value in {"RANK": "1", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
     (tmp_path / "text/train.de").write_text("another\n")

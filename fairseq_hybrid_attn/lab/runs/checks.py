@@ -1,0 +1,147 @@
+"""What can be known of a run before it: what fairseq, its model, its devices or its text refuse."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import math
+import textwrap
+from argparse import Namespace
+from dataclasses import fields
+from functools import cache
+from types import SimpleNamespace
+
+from ...errors import UserError
+from .devices import Devices, share_out
+from .fairseq_commands import GENERATE_TOKENS, OF_TASK, flags
+from .workspace import Run
+
+
+def fault(run: Run, devices: Devices) -> str | None:
+    """What would end a run, in a sentence with what to write instead; None if nothing is known."""
+    settings = run.settings
+    if settings.aligner:
+        return None
+    try:
+        training = _parsed("fairseq-train", *flags(settings.train))
+        task = ["--task", "translation_gnmt"] if "gnmt-lenpen" in settings.generate else []
+        _parsed("fairseq-generate", "--path", "model.pt", *task, *flags(settings.generate))
+        _check_model(tuple(flags(settings.train)), run.recipe.subwords.one_dictionary)
+        if settings.updates != 0:
+            _check_schedule(training)
+        _check_precision(training, devices)
+        _check_lengths(run, training, devices)
+    except UserError as error:
+        return str(error)
+    return None
+
+
+@cache
+def _parsed(program: str, *words: str) -> Namespace:
+    """The flags of a program of fairseq, with its defaults."""
+    from fairseq import options
+
+    from ... import models  # noqa: F401  (fairseq gets to know them)
+
+    logging.getLogger("fairseq.utils").setLevel(logging.WARNING)
+    training = program == "fairseq-train"
+    parser = options.get_training_parser() if training else options.get_generation_parser()
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return options.parse_args_and_arch(parser, ["data", *words])
+    except SystemExit:
+        told = said.getvalue().strip().rpartition("error: ")[2]
+    except Exception as error:  # fairseq evaluates some values
+        told = f"{type(error).__name__}: {error}"
+    told += _unknown(told, parser)
+    part = "train" if training else "generate"
+    raise UserError(f"{part}: {program}: {textwrap.shorten(told, 200)}")
+
+
+def _unknown(told: str, parser) -> str:
+    """The flag that one that fairseq does not know may stand for."""
+    from ..cli.flags import did_you_mean
+
+    _, unknown, rest = told.partition("unrecognized arguments: ")
+    return did_you_mean(rest.split()[0], parser._option_string_actions) if unknown else ""
+
+
+@cache
+def _check_model(words: tuple[str, ...], one_dictionary: bool) -> None:
+    """Build the model, without memory, on dictionaries of no words."""
+    import torch
+    from fairseq.data import Dictionary
+    from fairseq.models import MODEL_DATACLASS_REGISTRY, build_model
+    from omegaconf import OmegaConf
+
+    cfg = args = _parsed("fairseq-train", *words)
+    if kind := MODEL_DATACLASS_REGISTRY.get(args.arch):
+        # fairseq's own conversion takes most of a second.
+        names = [field.name for field in fields(kind) if field.name in args]
+        own = {name: getattr(args, name) for name in names}
+        cfg = OmegaConf.merge(OmegaConf.structured(kind()), own, {"_name": args.arch})
+    first = Dictionary()
+    second = first if one_dictionary else Dictionary()
+    task = SimpleNamespace(source_dictionary=first, target_dictionary=second)
+    try:
+        with torch.device("meta"):
+            build_model(cfg, task)
+    except UserError as error:  # our models say what is wrong
+        raise UserError(f"train: {error}") from None
+    except ValueError as error:
+        raise UserError(f"train: fairseq: {textwrap.shorten(str(error), 200)}") from None
+    except Exception:  # perhaps only of what the task has in training
+        return
+
+
+def _check_schedule(args: Namespace) -> None:
+    for rate in args.lr if isinstance(args.lr, list) else [args.lr]:
+        if not 0 < float(rate) < math.inf:
+            raise UserError(f"train: lr: {rate}: use a rate above 0")
+    warm_up = getattr(args, "warmup_updates", 0) or 0
+    ends = {"max-update": args.max_update}
+    ends["total-num-update"] = getattr(args, "total_num_update", None)
+    for flag, end in ends.items():
+        if end and 0 < float(end) <= warm_up:
+            raise UserError(
+                f"train: warmup-updates: {warm_up}: the rate would still rise when the training "
+                f"ends ({flag}: {end:g}); use --warmup-updates {max(1, int(end) // 10)}"
+            )
+
+
+def _check_precision(args: Namespace, devices: Devices) -> None:
+    for flag in ("memory-efficient-fp16", "memory-efficient-bf16"):
+        if devices.kind == "cpu" and getattr(args, flag.replace("-", "_")):
+            raise UserError(f"train: {flag}: this needs a GPU; leave it out")
+
+
+def _check_lengths(run: Run, args: Namespace, devices: Devices) -> None:
+    """Refuse text that fairseq would refuse when it comes to it, if it is prepared."""
+    if (manifest := run.manifest) is None:
+        return
+    languages = (manifest.source, manifest.target)
+    positions = (args.max_source_positions, args.max_target_positions)
+    batch = share_out(run.settings.batch, devices.world)[0]
+    batches = {
+        "train": batch,
+        "valid": args.max_tokens_valid or batch,
+        "test": GENERATE_TOKENS[devices.kind],
+    }
+    for part, most in batches.items():
+        for side, language, limit in zip(OF_TASK, languages, positions, strict=True):
+            if f"{part}.{language}" not in manifest.longest:
+                continue
+            tokens, line = manifest.longest[f"{part}.{language}"]
+            left_out = part == "train" or (side == OF_TASK[0] and args.truncate_source)
+            left_out |= part == "valid" and args.skip_invalid_size_inputs_valid_test
+            told = f"{run.corpus_folder}/raw/{part}.{language}, line {line}: {tokens:,} tokens"
+            if tokens > limit and not left_out:
+                raise UserError(
+                    f"{told}, and the model takes {limit:,}; shorten the line in your text, or "
+                    f"write --{side} {tokens} after --"
+                )
+            if min(tokens, limit) == tokens > most:
+                flag = f", or use --tokens-per-device {tokens}" if part != "test" else ""
+                raise UserError(f"{told}, and a batch has {most:,}; shorten the line{flag}")

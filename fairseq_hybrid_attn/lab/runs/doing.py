@@ -1,0 +1,109 @@
+"""What the commands that do runs do: print the plan, do what is missing, and show the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ...errors import UserError
+from ..config.own_tables import OWN, own_table
+from ..config.settings import Profile
+from ..files.processes import stop_at_signals
+from ..models.trained import TrainedModel
+from .cluster_jobs import JobOptions
+from .devices import slots
+from .dry_run import describe
+from .plan import Plan, make_plan
+from .status import REDO, State
+from .workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Doing:
+    """How runs are done."""
+
+    device: str = "auto"  # auto, cpu or cuda
+    gpus: int = 1  # for each run
+    jobs: int | None = None  # runs side by side; None: as many as fit
+    threads: int = 1  # of a run on CPU
+    precision: str = "auto"
+    dry_run: bool = False
+    prepare_only: bool = False
+    redo: bool = False
+    keep_checkpoints: bool = False
+    downloads: Path | None = None
+    slurm: JobOptions | None = None  # jobs of a cluster; None: here
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the systems of a comparison share, but for their text and profile."""
+
+    flags: tuple[str, ...] = ()  # of fairseq-train
+    batch: Mapping[str, int] = field(default_factory=dict)  # as in settings: tokens, per-device
+    checkpoints: Mapping[str, int] = field(default_factory=dict)  # every, average
+    model: TrainedModel | None = None  # that they go on with
+
+
+def own_plan(
+    place: Workspace,
+    systems: Sequence[str],
+    seeds: tuple[int, ...] = (1,),
+    name: str = "systems",
+    shared: Shared = Shared(),
+) -> Plan:
+    """The plan of the table ``own/NAME`` of systems on the user's text."""
+    base, start = OWN, None
+    if (model := shared.model) and place.own:
+        from .fine_tuning import name_of, settings_from  # here: others need it not
+
+        profile = Profile(f"from-{name_of(model)}", f"goes on with {model.checkpoint}")
+        place = replace(place, own=replace(place.own, like=model.checkpoint), profile=profile)
+        base, start = settings_from(model), f"{name_of(model)}, as it is"
+    given = {"batch": dict(shared.batch), "checkpoints": dict(shared.checkpoints)}
+    table = own_table(name, systems, shared.flags, given, place.profile, place.configs, base, start)
+    return make_plan(table, place, [], [], seeds)
+
+
+def do(plans: Sequence[Plan], doing: Doing, show: Callable[[Plan], str]) -> None:
+    """Print plans, do what is missing of them, and print what ``show`` gives for each."""
+    # The devices of jobs are not those of this machine.
+    device = "cuda" if doing.slurm and doing.device == "auto" else doing.device
+    how = (device, doing.gpus, doing.jobs, doing.threads, doing.precision)
+    where = slots(*how, pretend=doing.dry_run or doing.slurm is not None)
+    checked = [plan.check(where[0]) for plan in plans]
+    faults = list(dict.fromkeys(f"  {fault}" for _, found in checked for fault in found))
+    # Other rows of a paper's table are run; a slip in a system of your own is mended first.
+    ends = doing.dry_run or (faults and plans[0].table.is_own)
+    for plan, (able, found) in zip(plans, checked, strict=True):
+        print(describe(plan, where, doing.redo, able, [] if ends else found) + "\n", flush=True)
+    if faults and ends:
+        raise UserError("\n".join(["Not everything can be run:", *faults]))
+    if ends:
+        return
+    from .scheduler import do_runs  # here: a plan needs it not
+
+    stop_at_signals()
+    able = {run.name: (run, state) for able, _ in checked for run, state in able}
+    to_do = [(run, state) for run, state in able.values() if state.is_to_do(doing.redo)]
+    what = doing.downloads, doing.prepare_only, doing.keep_checkpoints
+    try:
+        problems = do_runs(to_do, plans[0].workspace, where, doing.slurm, *what)
+    except KeyboardInterrupt:
+        print("stopped; the same command resumes", flush=True)
+        raise
+    for plan in plans if not doing.prepare_only else []:
+        print("\n" + show(plan), end="", flush=True)
+    told = []
+    if problems:
+        told += ["Not everything was done:", *problems]
+        told += ["Once this is fixed, the same command resumes."]
+    if faults:
+        told += [f"{len(faults)} cannot be run: see the plan above."]
+    stale = [f"  {n}: {state}" for n, (_, state) in able.items() if state.state is State.STALE]
+    if stale and not doing.redo:
+        other = "; another --name keeps both" * plans[0].table.is_own
+        told += ["Stale, and left as it is:", *stale, f"{REDO}{other}."]
+    if told:
+        raise UserError("\n".join(["", *told]))

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: see docs/performance.md, or ``--help``."""
+"""``python -m benchmarks``: on a CPU; see docs/performance.md, or ``--help``."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ import sys
 import time
 from pathlib import Path
 
-from . import launches, others, systems, tables
-from .common import DTYPES, WAYS, Settings, heading, prepare
+from . import others, systems, tables
+from .common import CHOSEN, WAYS, Settings, heading, prepare
 
 BENCHMARKS = {
     "step": systems.run_training,
     "generation": systems.run_generation,
-    "launches": launches.run,
     "others": others.run,
 }
 
 
-def main(words: list[str] | None = None) -> None:
+def main() -> None:
     """Run benchmarks, write results and print tables."""
-    arguments = _parser().parse_args(words)
+    arguments = _parser().parse_args()
     if arguments.benchmarks == ["table"] and arguments.json:
         print(tables.markdown(json.loads(arguments.json.read_text())), end="")
         return
@@ -31,11 +30,6 @@ def main(words: list[str] | None = None) -> None:
             f"{', '.join(sorted(unknown))}: use {', '.join(BENCHMARKS)}, or table --json FILE"
         )
     settings = _settings(arguments)
-    wanted = arguments.benchmarks or ["step", "generation"]
-    if settings.device == "cpu" and settings.dtype == "fp16" and wanted != ["launches"]:
-        raise SystemExit("--dtype fp16 is for --device cuda, or to count launches")
-    if settings.device != "cpu" and "others" in wanted:
-        raise SystemExit("others: for --device cpu")
     prepare(settings)
     document = {
         **heading(settings),
@@ -43,7 +37,7 @@ def main(words: list[str] | None = None) -> None:
         "results": [],
     }
     begin = time.monotonic()
-    for name in wanted:
+    for name in arguments.benchmarks or ["step", "generation"]:
         lengths = [arguments.lengths] if name == "generation" and arguments.lengths else []
         for result in BENCHMARKS[name](settings, *lengths):
             document["results"].append(result)
@@ -58,23 +52,23 @@ def main(words: list[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="What branches cost, as ratios to ordinary attention in the same run.",
+        description="What branches cost, as ratios to ordinary attention in the same run, on a CPU "
+        "(scripts/check_gpu.sh: on a GPU).",
     )
     add = parser.add_argument
     add(
         "benchmarks",
         nargs="*",
-        metavar="{step,generation,launches,others}",
+        metavar="{step,generation,others}",
         help="which benchmarks (step and generation); or: table, to print results in --json again",
     )
-    add("--device", choices=["cpu", "cuda"], default="cpu")
-    add("--dtype", choices=list(DTYPES), default="fp32")
-    add("--threads", type=int, default=1, help="threads on a CPU (%(default)s)")
+    add("--dtype", choices=["fp32", "bf16"], default="fp32")
+    add("--threads", type=int, default=1, help="threads (%(default)s)")
     add(
         "--clock",
         choices=["cpu", "wall"],
-        help="processor time, which other work hardly changes (default on one thread of a CPU), "
-        "or wall-clock time (default otherwise)",
+        help="processor time, which other work hardly changes (default on one thread), or "
+        "wall-clock time (default otherwise)",
     )
     add("--json", type=Path, metavar="FILE", help="write results here as they come in")
     add("--rounds", type=int, default=Settings.rounds, help="timings of each (%(default)s)")
@@ -88,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--ways",
         nargs="+",
-        choices=list(WAYS),
+        choices=[CHOSEN, *WAYS],
         default=list(Settings.ways),
         help="what is timed: the package's choice of a way, or ways by name (chosen reference)",
     )
@@ -101,23 +95,19 @@ def _parser() -> argparse.ArgumentParser:
         help=f"{', '.join(systems.SYSTEMS)} (all)",
     )
     add("--no-memory", action="store_true", help="do not measure peak memory")
-    add("--sentences", type=int, help="in a batch (40; CUDA 160)")
-    for name in ("length", "vocabulary", "width", "ffn", "heads", "layers"):
+    for name in ("sentences", "length", "vocabulary", "width", "ffn", "heads", "layers"):
         default = getattr(Settings, name)
-        add(f"--{name}", type=int, default=default, help=f"of the models and sentences ({default})")
+        add(f"--{name}", type=int, default=default, help=f"of the models and batches ({default})")
     return parser
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
-    large = arguments.device == "cuda"  # enough work to fill a GPU
-    known = {name: getattr(arguments, name, None) for name in Settings.__dataclass_fields__}
-    if not arguments.clock:
-        known["clock"] = "wall" if large or arguments.threads != 1 else "cpu"
+    fields = set(Settings.__dataclass_fields__) & set(vars(arguments))
+    known = {name: getattr(arguments, name) for name in fields}
+    known["clock"] = arguments.clock or ("wall" if arguments.threads != 1 else "cpu")
     known["ways"] = tuple(arguments.ways)
     known["cases"] = tuple(arguments.cases) if arguments.cases else None
-    known["sentences"] = arguments.sentences or (160 if large else Settings.sentences)
-    known["memory"] = not arguments.no_memory
-    return Settings(**known)
+    return Settings(**known, memory=not arguments.no_memory)
 
 
 def _progress(result: dict) -> None:

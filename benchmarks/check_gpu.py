@@ -1,6 +1,7 @@
-"""The first minutes on a GPU: does everything work there, is it exact, and how fast is it?
+"""How fast it is on a GPU: steps, translation and memory, beside fairseq's stock transformer.
 
-See ``scripts/check_gpu.sh --help``, which runs this.
+``scripts/check_gpu.sh`` runs this behind ``tests/gpu``.  Parts come in the order of their weight,
+and each is written as soon as it is done: a check that is ended early has all before it.
 """
 
 from __future__ import annotations
@@ -9,269 +10,323 @@ import argparse
 import json
 import logging
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property, partial, partialmethod
 from pathlib import Path
 
 import torch
-from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+from fairseq import utils
+from fairseq.data import Dictionary
+from fairseq.dataclass.configs import GenerationConfig
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from omegaconf import OmegaConf
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_hybrid_attn.attention.problem import AttentionProblem
-from fairseq_hybrid_attn.attention.reference import reference
-from fairseq_hybrid_attn.lab.files.tabular import Grid
 from fairseq_hybrid_attn.lab.files.writing import atomic_write
-from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local
+from fairseq_hybrid_attn.lab.models.searching import batch_tokens, prepare_for_search, search
+from fairseq_hybrid_attn.lab.models.sentences import Sentences
 
-from . import launches, systems, tables
-from .common import CHOSEN, DTYPES, WAYS, Settings, computed_by, heading
+from . import others, tables
+from .common import CHOSEN, VANILLA, Settings, compare, heading
+from .systems import TrainingStep, batch, build, dictionary, training_step
 
-SECONDS = 8 * 60
+#: fairseq's own default in its examples, and that of our runs.
+GENERATE_TOKENS = 12_000
+#: Up to the length of the source, as untrained models never end a sentence.
+SEARCH = {"beam": 4, "max_len_a": 1.0, "max_len_b": 0}
+OURS = {"mma": "MMA", "hybrid-gate": "hybrid gate", "hysan-e1": "HySAN e1"}
+AGAIN = "stock again"
 
-#: The largest error that passes, as a share of the largest number of a tensor.
-ATTENTION = {"fp32": 2e-5, "fp16": 5e-3, "bf16": 3e-2}
-#: The same for the gradient of all parameters of a model, by its Euclidean norm.  Two ways of
-#: rounding to half precision differ by as much as this even if both are right.
-MODELS = {"fp32": 1e-3, "fp16": 3e-2, "bf16": 0.2}
 
-HYSAN = (GLOBAL, PAST, FUTURE, local(5))
-#: Branches of the papers, and the width of their heads.
-SHAPES = {
-    "HySAN's encoder": (tuple((pattern,) for pattern in HYSAN), 64),
-    "HySAN's decoder": (((PAST,), (local(5),)), 64),
-    "hybrid gate": (((GLOBAL,), (local(1),)), 64),
-    "MMA": (((GLOBAL, local(1), FUTURE, PAST),), 128),
-}
-CASES = ("hysan-e1", "mma", "hybrid-gate", "hybrid-gate-dropout")
+@dataclass(frozen=True)
+class Size:
+    """What is timed.
+
+    Attributes:
+        settings: of the models.
+        batches: sentences in a batch, by their length: about 4,000 tokens.
+        lines: to translate.
+    """
+
+    settings: Settings
+    batches: dict[int, int]
+    lines: int
+
+
+CUDA = Size(
+    Settings(device="cuda", dtype="fp16", clock="wall", rounds=5, shortest=0.2, memory=False),
+    {30: 136, 120: 34, 500: 8},
+    2000,
+)
+CPU = Size(
+    Settings(
+        dtype="fp16", clock="wall", rounds=2, shortest=0.01, memory=False,
+        vocabulary=50, width=32, ffn=32, layers=2,
+    ),
+    {8: 4, 12: 3},
+    6,
+)  # fmt: skip
+
+
+@dataclass
+class Check:
+    """The check as far as it has got."""
+
+    size: Size
+    words: Dictionary
+    document: dict
+
+    def tried(self, name: str, call: Callable[[], object]) -> object | None:
+        """The call's result; if it fails, None and a fault, and the others go on."""
+        try:
+            return call()
+        except Exception as error:  # a driver or a compiler may raise anything
+            self.document["faults"].append(f"{name}: {type(error).__name__}: {error}"[:500])
+            return None
+
+    @cached_property
+    def stock(self) -> TrainingStep:
+        """What all steps are compared with."""
+        return training_step("global-heads", VANILLA, self.words, self.size.settings)
 
 
 def main() -> None:
-    """Check, print Markdown, and write it with JSON."""
-    arguments = _parser().parse_args()
+    """Check, and print what was written."""
+    parser = argparse.ArgumentParser(prog="scripts/check_gpu.sh", add_help=False)
+    parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--output", type=Path, default=Path())
+    arguments = parser.parse_args()
     if not arguments.cpu and not torch.cuda.is_available():
         raise SystemExit("torch sees no CUDA device here; --cpu tries the check itself without one")
     if not arguments.output.is_dir():
         raise SystemExit(f"--output {arguments.output}: there is no such folder")
-    if not 1 <= arguments.seconds <= SECONDS:
-        raise SystemExit(f"--seconds {arguments.seconds}: use 1 to {SECONDS}")
-    settings = Settings(
-        memory=False,
-        device="cuda", dtype="bf16", clock="wall", rounds=5, shortest=0.2, ways=(CHOSEN, "short"),
-        cases=CASES, sentences=136, length=30,
-    )  # fmt: skip
-    if arguments.cpu:
-        tiny = {"width": 32, "ffn": 32, "layers": 2, "vocabulary": 50, "sentences": 4, "length": 8}
-        settings = replace(
-            settings, device="cpu", rounds=2, shortest=0.01, cases=("mma", "hysan-e1"), **tiny
-        )
     logging.disable(logging.INFO)
-    try:
-        document = check(settings, arguments.seconds)
-    except KeyboardInterrupt:
-        raise SystemExit("interrupted; nothing was written") from None
-    text = markdown(document)
-    for ending, content in (("json", json.dumps(document, indent=1) + "\n"), ("md", text)):
-        with atomic_write(arguments.output / f"gpu-check.{ending}") as file:
-            file.write(content.encode())
+    if arguments.cpu:  # whose own compiler takes minutes
+        torch.nn.Module.compile = partialmethod(torch.nn.Module.compile, backend="eager")
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    for document in check(CPU if arguments.cpu else CUDA):
+        text = tables.markdown(document)
+        for ending, content in (("json", json.dumps(document, indent=1) + "\n"), ("md", text)):
+            with atomic_write(arguments.output / f"gpu-check.{ending}") as file:
+                file.write(content.encode())
     print(text, end="")
-    if document["faults"] or any(one["error"] > one["bound"] for one in document["accuracy"]):
-        raise SystemExit("Something failed or is off; see above.")
+    if document["faults"]:
+        raise SystemExit("Something failed; see above.")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="scripts/check_gpu.sh", add_help=False)
-    parser.add_argument("--cpu", action="store_true")
-    parser.add_argument("--output", type=Path, default=Path())
-    parser.add_argument("--seconds", type=int, default=SECONDS)
-    return parser
+def check(size: Size) -> Iterator[dict]:
+    """Yield what was found after each part."""
+    begin, load = time.monotonic(), round(os.getloadavg()[0], 2)
+    lists = {"results": [], "faults": [], "left_out": list(PARTS)}
+    now = Check(size, dictionary(size.settings), {**heading(size.settings), **lists})
+    for name, part in PARTS.items():
+        print(f"{time.monotonic() - begin:4.0f} s  {name}", file=sys.stderr, flush=True)
+        now.tried(name, lambda part=part: now.document["results"].extend(part(now)))
+        now.document["left_out"].remove(name)
+        now.document["seconds"] = round(time.monotonic() - begin, 1)
+        now.document["load_average"] = [load, round(os.getloadavg()[0], 2)]
+        yield now.document
 
 
-def check(settings: Settings, seconds: int) -> dict:
-    """Run all parts, the most important first, until the time is over; return what was found."""
-    torch.set_num_threads(settings.threads)
-    begin = time.monotonic()
-    document = {
-        **heading(settings),
-        "load_average": [round(os.getloadavg()[0], 2)],
-        "accuracy": [],
-        "results": [],
-        "faults": [],
-        "left_out": [],
-    }
-    parts = _parts(settings)
-    with _at_most(seconds):
-        try:
-            for name in list(parts):
-                print(f"{time.monotonic() - begin:4.0f} s  {name}", file=sys.stderr, flush=True)
-                kind, run = parts[name]
-                try:
-                    for found in run():
-                        document[kind].append(found)
-                except (Exception, SystemExit) as error:  # a driver may raise anything
-                    document["faults"].append(f"{name}: {type(error).__name__}: {error}")
-                del parts[name]
-        except _OutOfTime:
-            document["left_out"] = list(parts)
-    document["load_average"].append(round(os.getloadavg()[0], 2))
-    document["seconds"] = round(time.monotonic() - begin, 1)
-    return document
+def steps(makers: dict[str, Callable[[Check], TrainingStep]], now: Check) -> Iterator[dict]:
+    """Time steps beside stock's at all lengths."""
+    torch.compiler.reset()  # after some models, torch would compile no more of the same class
+    made = {name: now.tried(name, lambda make=make: make(now)) for name, make in makers.items()}
+    for length, number in now.size.batches.items():
+        settings = replace(now.size.settings, length=length, sentences=number)
+        sample = batch(now.words, settings)
+        calls = {VANILLA: now.stock}
+        for name, step in made.items():
+            if step is None:
+                continue
+            step.sample = sample
+            # Twice: what a compiler makes of a first step, it may make anew for a second.
+            told = f"{name}, {length} tokens"
+            if now.tried(told, lambda step=step: (step(), step())):
+                calls[name] = step
+        now.stock.sample = sample
+        yield from _compared("training step", f"{length} tokens", calls, settings)
 
 
-def _parts(settings: Settings) -> dict[str, tuple[str, Callable[[], Iterator[dict]]]]:
-    """Return the parts: where their results belong, and what yields them."""
-    parts: dict[str, tuple[str, Callable]] = {}
-    small = settings.device == "cpu"
-    kinds = ("fp32",) if small else ("bf16", "fp32", "fp16")
-    for dtype in kinds:
-        at = replace(settings, dtype=dtype)
-        parts[f"attention, {dtype}"] = "accuracy", lambda at=at: attention_errors(at)
-        parts[f"gradients of models, {dtype}"] = "accuracy", lambda at=at: model_errors(at)
-    for dtype in kinds[:2]:
-        at = replace(settings, dtype=dtype)
-        parts[f"training step, {dtype}"] = (
-            "results",
-            lambda at=at: _with_dtype(systems.run_training(at), at),
+def ours(system: str, dtype: str | None = None, **flags: object) -> Callable[[Check], TrainingStep]:
+    """What makes a step of a system of ours."""
+
+    def make(now: Check) -> TrainingStep:
+        settings = replace(now.size.settings, dtype=dtype or now.size.settings.dtype)
+        return training_step(system, CHOSEN, now.words, settings, **flags)
+
+    return make
+
+
+def layers_compiled(now: Check) -> TrainingStep:
+    """Stock fairseq, its layers compiled as ours are."""
+    step = training_step("global-heads", VANILLA, now.words, now.size.settings)
+    for layer in (*step.model.encoder.layers, *step.model.decoder.layers):
+        layer.compile(dynamic=True)
+    return step
+
+
+def torch_compiled(now: Check) -> TrainingStep:
+    """torch's transformer, compiled."""
+    step = others.toolkit(others.torch_transformer, now.words, now.size.settings)
+    step.model.compile(dynamic=True)
+    return step
+
+
+def products(now: Check) -> Iterator[dict]:
+    """Time the products of matrices of a stock step alone, without those within attention."""
+    for length, number in now.size.batches.items():
+        settings = replace(now.size.settings, length=length, sentences=number)
+        now.stock.sample = batch(now.words, settings)
+        calls = {VANILLA: now.stock, "its products of matrices alone": _products(now.stock)}
+        yield from _compared("training step", f"{length} tokens", calls, settings)
+
+
+def _compared(
+    measure: str, column: str, calls: dict[str, Callable[[], object]], settings: Settings
+) -> Iterator[dict]:
+    """Yield time and peak memory of all calls but the first, over those of the first."""
+    peaks = {name: _peak(call, settings.device) for name, call in calls.items()}
+    _, results = compare(calls, settings)
+    for name in list(calls)[1:]:
+        found = results[name]
+        yield {
+            "benchmark": "gpu",
+            "measure": measure,
+            "case": name,
+            "candidate": column,
+            "ms": round(found["ratio"]["median"] * found["vanilla_ms"], 3),
+            **found,
+            "megabytes": peaks[name],
+            "vanilla_megabytes": peaks[VANILLA],
+        }
+
+
+def _peak(call: Callable[[], object], device: str) -> float:
+    """The most memory that a call takes above what it finds, in megabytes; on a CPU 0."""
+    if device == "cpu":
+        call()
+        return 0.0
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    call()
+    torch.cuda.synchronize()
+    return round((torch.cuda.max_memory_allocated() - before) / 2**20, 1)
+
+
+class _Recorded(TorchDispatchMode):
+    """Notes the products of matrices: the operation, and its operands' sizes and strides."""
+
+    aten = torch.ops.aten
+    PRODUCTS = {aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default}
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        if operation in self.PRODUCTS:
+            self.found.append((operation, [(x.size(), x.stride(), x.dtype) for x in args[:3]]))
+        return operation(*args, **(kwargs or {}))
+
+
+def _products(step: TrainingStep) -> Callable[[], object]:
+    """The products of a stock step, forward and backward, without those within attention."""
+    with _Recorded() as recorded:
+        step()
+    device, made = step.sample["target"].device, {}
+
+    def operand(size, stride, dtype):
+        if (size, stride, dtype) not in made:
+            empty = torch.empty_strided(size, stride, dtype=dtype, device=device)
+            made[size, stride, dtype] = empty.normal_(std=0.1)
+        return made[size, stride, dtype]
+
+    calls = [(op, [operand(*each) for each in operands]) for op, operands in recorded.found]
+    return lambda: [op(*operands) for op, operands in calls][-1]
+
+
+def translation(now: Check) -> Iterator[dict]:
+    """Time the translation of lines by fairseq-generate's batches, and as ``translate`` does."""
+    settings, task = now.size.settings, _task(now.words)
+    sentences = Sentences.of_text(task, _lines(now.words, now.size.lines))
+
+    def by(way: Callable, system: str, stock: bool = False) -> Callable[[], object]:
+        single = replace(settings, dtype="fp32")
+        model = build(system, now.words, single, stock=stock).eval()
+        precision = "fp32" if settings.device == "cpu" else settings.dtype
+        return partial(way, task, prepare_for_search(model, settings.device, precision), sentences)
+
+    calls = {VANILLA: by(_generate, "mma", stock=True), AGAIN: by(_generate, "mma", stock=True)}
+    for way, title in ((_generate, "fairseq-generate"), (_translate, "translate")):
+        calls |= {f"{name}, by {title}": by(way, system) for system, name in OURS.items()}
+    few = replace(settings, rounds=2)
+    yield from _compared("translation", f"{now.size.lines:,} lines", calls, few)
+
+
+def _generate(task, model, sentences: Sentences) -> None:
+    """As fairseq-generate: its batches, its search."""
+    cfg = OmegaConf.merge(OmegaConf.structured(GenerationConfig), SEARCH)
+    generator = task.build_generator([model], cfg)
+    data = sentences.dataset
+    batches = task.get_batch_iterator(data, GENERATE_TOKENS, required_batch_size_multiple=8)
+    on_cpu = next(model.parameters()).device.type == "cpu"
+    for sample in batches.next_epoch_itr(shuffle=False):
+        sample = sample if on_cpu else utils.move_to_cuda(sample)
+        for hypotheses in task.inference_step(generator, [model], sample):
+            hypotheses[0]["tokens"].cpu()
+
+
+def _translate(task, model, sentences: Sentences) -> None:
+    """As ``translate``: our batches, fairseq's search."""
+    device = next(model.parameters()).device.type
+    found = search(model, task, sentences, SEARCH, device=device, max_tokens=batch_tokens(device))
+    for hypotheses in found:
+        hypotheses[0]["tokens"].cpu()
+
+
+def _task(words: Dictionary) -> TranslationTask:
+    cfg = OmegaConf.structured(TranslationConfig(source_lang="a", target_lang="b"))
+    return TranslationTask(cfg, words, words)
+
+
+def _lines(words: Dictionary, number: int) -> list[str]:
+    """Random words, of 5 to 60 a line as in text: half have 20 or fewer."""
+    generator = torch.Generator().manual_seed(3)
+    lengths = torch.randn(number, generator=generator).mul(0.6).exp().mul(20).clamp(5, 60).int()
+    return [
+        " ".join(
+            words[int(token)]
+            for token in torch.randint(words.nspecial, len(words), (int(n),), generator=generator)
         )
-    first = replace(settings, dtype=kinds[0])
-    for length, sentences in () if small else ((120, 34), (500, 8)):
-        longer = replace(first, length=length, sentences=sentences)
-        parts[f"training step, {length} tokens"] = (
-            "results",
-            lambda at=longer: _with_dtype(systems.run_training(at), at),
-        )
-    parts["generation"] = (
-        "results",
-        lambda: _with_dtype(systems.run_generation(first, (first.length,)), first),
+        for n in lengths
+    ]
+
+
+#: The most important first.
+PARTS: dict[str, Callable[[Check], Iterator[dict]]] = {
+    "steps": partial(
+        steps, {AGAIN: lambda now: now.stock} | {OURS[system]: ours(system) for system in OURS}
     )
-    parts["launches"] = "results", lambda: _with_dtype(launches.run(first), first)
-    return parts
-
-
-def _with_dtype(results: Iterator[dict], settings: Settings) -> Iterator[dict]:
-    return ({**result, "dtype": settings.dtype} for result in results)
-
-
-def attention_errors(settings: Settings) -> Iterator[dict]:
-    """Compare the attention that the package chooses on a GPU with the definition in double."""
-    lengths = (settings.length,) if settings.device == "cpu" else (30, 64, 134, 192)
-    for title, (branches, d_k) in SHAPES.items():
-        for n in lengths:
-            generator = torch.Generator().manual_seed(n)
-            q, k, v = torch.randn(3, 2, 4, n, d_k, generator=generator).to(**settings.like)
-            upstream = torch.randn(len(branches), 2, 4, n, d_k, generator=generator)
-            padding = torch.zeros(2, n, dtype=torch.bool, device=settings.device)
-            padding[0, : n // 4] = True
-            results = []
-            for compute, dtype in ((reference, torch.float64), (WAYS["sdpa"], q.dtype)):
-                leaves = [x.to(dtype).requires_grad_() for x in (q * d_k**-0.5, k, v)]
-                problem = AttentionProblem(
-                    **dict(zip("qkv", leaves, strict=True)), branches=branches, key_padding=padding
-                )
-                outputs = compute(problem).outputs
-                gradients = torch.autograd.grad(outputs, leaves, upstream.to(outputs))
-                results.append([outputs.detach(), *gradients])
-            errors = [  # the largest of tensors is NaN if one of them is
-                (got - want).abs().max() / want.abs().max()
-                for want, got in zip(*results, strict=True)
-            ]
-            worst = torch.stack(errors).max().item()
-            yield _accuracy(f"attention: {title}", n, settings, worst, ATTENTION)
-
-
-def model_errors(settings: Settings) -> Iterator[dict]:
-    """Compare the gradients of whole models, without dropout, with those by the definition."""
-    words = systems.dictionary(settings)
-    source, lengths, previous, target = systems.batch(words, settings)
-    for system in filter(settings.wants, systems.SYSTEMS):
-        if "dropout" in system:
-            continue
-        found = []
-        for way in ("reference", "sdpa"):
-            model = systems.build(system, words, settings).eval()
-            with computed_by(way):
-                logits = model(source, lengths, previous)
-                scores = model.get_normalized_probs(logits, log_probs=True)
-                loss, _ = label_smoothed_nll_loss(
-                    scores.view(-1, len(words)), target.reshape(-1), 0.1, ignore_index=words.pad()
-                )
-                loss.backward()
-            found.append(torch.cat([p.grad.double().flatten() for p in model.parameters()]))
-        want, got = found
-        error = ((got - want).norm() / want.norm()).item()
-        title = f"gradients: {systems.SYSTEMS[system][0]}"
-        yield _accuracy(title, settings.length, settings, error, MODELS)
-
-
-def _accuracy(title, n, settings: Settings, error: float, bounds: dict) -> dict:
-    if not error < float("inf"):  # NaN is no JSON
-        error = 1e30
-    bound = bounds[settings.dtype]
-    return {
-        "what": title, "length": n, "dtype": settings.dtype, "error": error, "bound": bound,
-    }  # fmt: skip
-
-
-class _OutOfTime(BaseException):
-    """Not an Exception, which a part's own handling could catch."""
-
-
-@contextmanager
-def _at_most(seconds: int) -> Iterator[None]:
-    """Raise :class:`_OutOfTime` inside the block when the time is over."""
-
-    def over(*_):
-        raise _OutOfTime
-
-    before = signal.signal(signal.SIGALRM, over)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def markdown(document: dict) -> str:
-    """Write the tables of a check, below what was checked and what was left out."""
-    settings, found = document["settings"], document["versions"]
-    where, code = document["machine"], document["code"]
-    device = ", ".join(where["gpus"]) if settings["device"] == "cuda" else where["processor"]
-    lines = [
-        f"# Check of {device or 'a processor without a name'}",
-        f"{document['started']}, {document['seconds']:.0f} s, commit {code['commit'] or 'unknown'}"
-        + ", with changes" * bool(code["modified"])
-        + "; "
-        + ", ".join(f"{name} {version}" for name, version in found.items())
-        + f", CUDA {where['cuda'] or 'none'}.",
-    ]
-    if settings["device"] == "cpu":
-        lines.append("**Tried on a CPU, at a tiny size: these numbers say nothing about a GPU.**")
-    lines += [f"- FAILED: {fault}" for fault in document["faults"]]
-    if document["left_out"]:
-        lines.append(f"Out of time before: {'; '.join(document['left_out'])}.")
-    rows = [
-        [
-            "off" if one["error"] > one["bound"] else "ok",
-            one["what"],
-            one["dtype"],
-            one["length"],
-            f"{one['error']:.1e}",
-            f"{one['error'] / one['bound']:.2f}",
-        ]
-        for one in document["accuracy"]
-    ]
-    headings = ["", "what", "type", "length", "error", "of what is allowed"]
-    if rows:
-        lines += ["Against the definition:", Grid(headings, rows, left=len(headings)).markdown()]
-    for dtype in DTYPES:
-        results = [one for one in document["results"] if one["dtype"] == dtype]
-        if results:
-            lines += [f"## {dtype}", *tables.of_systems(results)]
-    return "\n\n".join(lines) + "\n"
-
+}
+for system, title in OURS.items():
+    compiled = f"{title}, --compile"
+    PARTS[compiled] = partial(steps, {compiled: ours(system, compile=True)})
+PARTS |= {
+    "translation": translation,
+    "products": products,
+    "stock compiled": partial(steps, {"stock fairseq, layers compiled": layers_compiled}),
+    "bfloat16": partial(steps, {"MMA, bf16": ours("mma", "bf16")}),
+    "bfloat16 compiled": partial(
+        steps, {"MMA, bf16, --compile": ours("mma", "bf16", compile=True)}
+    ),
+    "torch compiled": partial(steps, {"torch.nn.Transformer, compiled": torch_compiled}),
+}
 
 if __name__ == "__main__":
     main()

@@ -1,7 +1,6 @@
-"""Peak memory of a call, in a separate process.
+"""Peak memory of a call on a CPU, in a separate process.
 
-On CUDA it is the most that torch had allocated, less what the inputs hold.  On a CPU it is the
-process's high-water mark of resident memory, less what was resident before the call.
+It is the process's high-water mark of resident memory, less what was resident before the call.
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ from functools import cache, partial
 from multiprocessing import forkserver
 from pathlib import Path
 
-import torch
-
-from .common import VANILLA, Settings, prepare, synchronise
+from .common import VANILLA, Settings, prepare
 
 
 def peak_bytes(make_call: partial, n: int, settings: Settings) -> int:
@@ -67,17 +64,8 @@ def _measure(make_call: Callable[[int], Callable[[], object]], n: int, settings:
     call = make_call(2)  # loads and compiles what a call needs, on little memory
     call()
     call()
-    if settings.device == "cuda":
-        make_call(n)()  # compiles for this length
     call = make_call(n)
     gc.collect()  # what warmed up must not be freed while the call is measured
-    synchronise(settings.device)
-    if settings.device == "cuda":
-        before = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        call()
-        torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated() - before
     before = _start()
     call()
     return _peak() - before

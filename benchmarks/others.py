@@ -1,8 +1,8 @@
 """A training step of other toolkits, and of ours, over stock fairseq's, at Transformer-Tiny's size.
 
-In bfloat16, ours have --cpu-bf16, the others torch's autocast.  Torch's flash attention is slow at
-25 tokens, so they are timed without it, too.  A toolkit that cannot be imported is left out (all:
-pip install transformers joeynmt).
+In bfloat16, ours have --autocast-bf16, the others torch's autocast.  Torch's flash attention is
+slow at 25 tokens, so they are timed without it, too.  A toolkit that cannot be imported is left out
+(all: pip install transformers joeynmt).
 
 All share embeddings and output layer, and have sinusoidal positions, layer norms behind sublayers,
 ReLU, masks of padding, and dropout of embeddings and of the outputs of sublayers, nowhere else.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -26,11 +26,15 @@ from torch.nn.functional import cross_entropy, dropout, linear
 from . import systems
 from .common import CHOSEN, VANILLA, VANILLA_BF16, Settings, compare
 
-TINY = "--dtype bf16 --sentences 160 --vocabulary 9712 --width 128 --ffn 256 --layers 4".split()
+#: The most tokens of a sentence.
+LONGEST = 1024
+
+#: A model, and what computes the mean loss of a batch.
+Made = tuple[nn.Module, Callable[[dict], torch.Tensor]]
 
 
-def torch_transformer(size: Settings, words, source, previous, target):
-    """Return a model, and what computes the mean loss of a batch; so do the others."""
+def torch_transformer(size: Settings, words) -> Made:
+    """torch's own."""
     stacks = (size.width, size.heads, size.layers, size.layers, size.ffn)
     model = nn.Transformer(*stacks, dropout=0.1, batch_first=True)
     for layer in (*model.encoder.layers, *model.decoder.layers):
@@ -38,22 +42,26 @@ def torch_transformer(size: Settings, words, source, previous, target):
         getattr(layer, "multihead_attn", layer.self_attn).dropout = 0.0
     model.embedding = nn.Embedding(len(words), size.width, words.pad())
     nn.init.normal_(model.embedding.weight, std=size.width**-0.5)
-    positions = SinusoidalPositionalEmbedding.get_embedding(size.length, size.width)
-    future = torch.ones(size.length, size.length, dtype=torch.bool).triu(1)
-    padding = source.eq(words.pad())
-    masks = (None, future, None, padding, previous.eq(words.pad()), padding)
+    table = SinusoidalPositionalEmbedding.get_embedding(LONGEST, size.width)
+    model.register_buffer("positions", table)
+    model.register_buffer("future", torch.ones(LONGEST, LONGEST, dtype=torch.bool).triu(1))
 
     def embed(tokens):
-        return dropout(model.embedding(tokens) * math.sqrt(size.width) + positions, 0.1)
+        embedded = model.embedding(tokens) * math.sqrt(size.width)
+        return dropout(embedded + model.positions[: tokens.size(1)], 0.1)
 
-    def loss():
-        states = model(embed(source), embed(previous), *masks)
+    def loss(sample):
+        source, previous, target = _tensors(sample)
+        n, padding = previous.size(1), source.eq(words.pad())
+        masks = (None, model.future[:n, :n], None, padding, previous.eq(words.pad()), padding)
+        # Said, since torch would look at the mask, which waits for a GPU.
+        states = model(embed(source), embed(previous), *masks, None, True)
         return _cross_entropy(linear(states, model.embedding.weight), target, words)
 
     return model, loss
 
 
-def marian(size: Settings, words, source, previous, target):
+def marian(size: Settings, words) -> Made:
     """Hugging Face's, with torch's loss, which takes less time than that of its Trainer."""
     from transformers import MarianConfig, MarianMTModel
 
@@ -62,8 +70,18 @@ def marian(size: Settings, words, source, previous, target):
     config |= {"vocab_size": len(words), "d_model": size.width, "scale_embedding": True}
     config |= {"pad_token_id": words.pad(), "decoder_start_token_id": words.eos()}
     model = MarianMTModel(MarianConfig(**config, activation_function="relu", use_cache=False))
-    inputs = (source, source.ne(words.pad()), previous, previous.ne(words.pad()))
-    return model, lambda: _cross_entropy(model(*inputs).logits, target, words)
+
+    def loss(sample):
+        source, previous, target = _tensors(sample)
+        logits = model(source, source.ne(words.pad()), previous, previous.ne(words.pad())).logits
+        return _cross_entropy(logits, target, words)
+
+    return model, loss
+
+
+def _tensors(sample):
+    inputs = sample["net_input"]
+    return inputs["src_tokens"], inputs["prev_output_tokens"], sample["target"]
 
 
 def _cross_entropy(logits, target, words):
@@ -71,7 +89,7 @@ def _cross_entropy(logits, target, words):
     return cross_entropy(logits, target, ignore_index=words.pad(), label_smoothing=0.1)
 
 
-def joeynmt(size: Settings, words, source, previous, target):
+def joeynmt(size: Settings, words) -> Made:
     """Joey NMT's, with its own loss, which also counts correct tokens."""
     from joeynmt.config import _check_special_symbols
     from joeynmt.model import build_model
@@ -88,17 +106,27 @@ def joeynmt(size: Settings, words, source, previous, target):
     for name, module in model.named_modules():
         if name.endswith(("att.dropout", "pwff_layer.2")):
             module.p = 0.0
-    batch = {"src": source, "src_length": None, "trg_input": previous, "trg": target}
-    masks = {f"{side}_mask": batch[side].ne(words.pad()).unsqueeze(1) for side in ("src", "trg")}
-    return model, lambda: model("loss", **batch, **masks)[0] / masks["trg_mask"].sum()
+
+    def loss(sample):
+        source, previous, target = _tensors(sample)
+        batch = {"src": source, "src_length": None, "trg_input": previous, "trg": target}
+        masks = {
+            f"{side}_mask": batch[side].ne(words.pad()).unsqueeze(1) for side in ("src", "trg")
+        }
+        return model("loss", **batch, **masks)[0] / masks["trg_mask"].sum()
+
+    return model, loss
 
 
-def _toolkit(make, words, settings: Settings) -> systems.TrainingStep:
+def toolkit(make: Callable[..., Made], words, settings: Settings) -> systems.TrainingStep:
+    """A training step of another toolkit."""
     torch.manual_seed(0)
-    source, _, previous, target = systems.batch(words, settings)
-    model, loss = make(settings, words, source, previous, target)
-    autocast = torch.autocast("cpu", torch.bfloat16, enabled=settings.dtype == "bf16")
-    return systems.TrainingStep(model.train(), autocast(loss), settings)
+    model, loss = make(settings, words)
+    size = replace(settings, dtype="fp32") if settings.dtype == "bf16" else settings
+    autocast = torch.autocast(settings.device, torch.bfloat16, enabled=settings.dtype == "bf16")
+    batch = systems.batch(words, settings)
+    model = model.to(**size.like).train()
+    return systems.TrainingStep(model, autocast(loss), batch, settings.dtype)
 
 
 def _without_flash(make, words, settings: Settings) -> systems.TrainingStep:
@@ -108,15 +136,15 @@ def _without_flash(make, words, settings: Settings) -> systems.TrainingStep:
 
 
 SYSTEMS = {
-    "fairseq": partial(systems._step, "global-heads", VANILLA_BF16),
-    "torch.nn.Transformer": partial(_toolkit, torch_transformer),
-    "transformers' Marian": partial(_toolkit, marian),
+    "fairseq": partial(systems.training_step, "global-heads", VANILLA_BF16),
+    "torch.nn.Transformer": partial(toolkit, torch_transformer),
+    "transformers' Marian": partial(toolkit, marian),
 }
 for name, make in tuple(SYSTEMS.items()):
     SYSTEMS[f"{name}, no flash attention"] = partial(_without_flash, make)
-SYSTEMS["joeynmt"] = partial(_toolkit, joeynmt)
+SYSTEMS["joeynmt"] = partial(toolkit, joeynmt)
 for name in ("global-heads", "mma", "hybrid-gate", "hysan-e1"):
-    SYSTEMS[f"ours, {systems.SYSTEMS[name][0]}"] = partial(systems._step, name, CHOSEN)
+    SYSTEMS[f"ours, {systems.SYSTEMS[name][0]}"] = partial(systems.training_step, name, CHOSEN)
 
 
 def run(settings: Settings) -> Iterator[dict]:
@@ -136,9 +164,3 @@ def run(settings: Settings) -> Iterator[dict]:
         own = {"case": name, "candidate": dtype, "parameters": step.parameters}
         sizes = {"sentences": settings.sentences, "queries": settings.length}
         yield {**kind, **own, **sizes, **results[f"{name} in {dtype}"]}
-
-
-if __name__ == "__main__":
-    from .__main__ import main
-
-    main(["others", *TINY, *sys.argv[1:]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -11,8 +12,12 @@ from types import SimpleNamespace
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.data import Dictionary
+from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models import MODEL_DATACLASS_REGISTRY, build_model
 from fairseq.models.transformer import TransformerModelBase
+from fairseq.optim import FairseqOptimizer, build_optimizer
+from fairseq.optim.adam import FairseqAdamConfig
+from fairseq.optim.fp16_optimizer import FP16Optimizer
 from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
 
@@ -53,7 +58,7 @@ GENERATION_LENGTHS = (25, 100)
 
 def run_training(settings: Settings) -> Iterator[dict]:
     """Time a training step of every system and measure its memory; yield results."""
-    for result, _, _ in _timed("step", "training step", _step, settings):
+    for result, _, _ in _timed("step", "training step", training_step, settings):
         yield result
     if settings.memory:
         for system in filter(settings.wants, SYSTEMS):
@@ -89,7 +94,7 @@ def _timed(
     words = dictionary(settings)
     for system in filter(settings.wants, SYSTEMS):
         calls = {name: make(system, VANILLA, words, settings) for name in (VANILLA, NULL)}
-        if benchmark == "step" and (settings.device, settings.dtype) == ("cpu", "bf16"):
+        if benchmark == "step" and settings.dtype == "bf16":
             calls[VANILLA_BF16] = make(system, VANILLA_BF16, words, settings)
         calls |= {way: make(system, way, words, settings) for way in settings.ways}
         seconds, results = compare(calls, settings)
@@ -106,57 +111,77 @@ def _timed(
             yield result, seconds[candidate], seconds[VANILLA]
 
 
-def _step(system: str, way: str, words, settings: Settings) -> TrainingStep:
-    """A training step: forward with dropout, label-smoothed cross entropy, backward, Adam.
+def training_step(
+    system: str, way: str, words: Dictionary, settings: Settings, **flags: object
+) -> TrainingStep:
+    """A step of a system, or of stock fairseq; ours have the fused loss.
 
-    Ours have the fused loss.  On a GPU, half precision halves the parameters too, for all systems
-    alike.  On a CPU, bfloat16 is ``--cpu-bf16``, and vanilla stays in single precision.
+    float16 is ``--fp16``.  bfloat16 is ``--autocast-bf16``, and vanilla stays in single precision.
+    ``flags`` are settings of the system.
     """
-    stock, on_cpu = way in (VANILLA, VANILLA_BF16), settings.device == "cpu"
-    bfloat16 = on_cpu and settings.dtype == "bf16" and way != VANILLA
-    size = replace(settings, dtype="fp32") if on_cpu else settings
-    model = build(system, words, size, stock=stock).train()
+    stock = way in (VANILLA, VANILLA_BF16)
+    bfloat16 = settings.dtype == "bf16" and way != VANILLA
+    size = replace(settings, dtype="fp32") if settings.dtype == "bf16" else settings
+    model = build(system, words, size, stock=stock, **flags).train()
     task = SimpleNamespace(target_dictionary=words)
     if stock:
         criterion = LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
     else:
-        criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1, cpu_bf16=bfloat16)
-    source, lengths, previous, target = batch(words, settings)
-    inputs = {"src_tokens": source, "src_lengths": lengths, "prev_output_tokens": previous}
-    sample = {"net_input": inputs, "target": target, "ntokens": target.ne(words.pad()).sum()}
+        criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1, autocast_bf16=bfloat16)
+    autocast = torch.autocast(settings.device, torch.bfloat16, enabled=bfloat16 and stock)
 
-    def loss() -> torch.Tensor:
-        with computed_by(way), torch.autocast("cpu", torch.bfloat16, enabled=bfloat16 and stock):
+    def loss(sample: dict) -> torch.Tensor:
+        with computed_by(way), autocast:
             summed, tokens, _ = criterion(model, sample)
         return summed / tokens
 
-    return TrainingStep(model, loss, settings)
+    return TrainingStep(model, loss, batch(words, settings), settings.dtype)
 
 
 class TrainingStep:
-    """A model's loss of a batch, its gradient, and an update by Adam."""
+    """A model's loss of a batch, its gradient, and an update by fairseq's Adam.
+
+    ``sample``: the batch.
+    """
 
     def __init__(
-        self, model: torch.nn.Module, loss: Callable[[], torch.Tensor], settings: Settings
+        self,
+        model: torch.nn.Module,
+        loss: Callable[[dict], torch.Tensor],
+        sample: dict,
+        dtype: str,
     ):
+        self.model, self.loss, self.sample = model, loss, sample
         parameters = [one for one in model.parameters() if one.requires_grad]
         self.parameters = sum(one.numel() for one in parameters)
-        self.loss = loss
-        self.optimizer = torch.optim.Adam(
-            parameters, lr=1e-4, betas=(0.9, 0.98), fused=settings.device == "cuda"
-        )
+        self.optimizer = _adam(parameters, half=dtype == "fp16")
 
     def __call__(self) -> None:
-        self.loss().backward()
-        self.optimizer.step()
         self.optimizer.zero_grad()
+        self.optimizer.backward(self.loss(self.sample))
+        with suppress(OverflowError):  # which lowers the scale of the loss, and skips the update
+            self.optimizer.clip_grad_norm(0.0)
+            self.optimizer.step()
+
+
+def _adam(parameters: list[torch.nn.Parameter], *, half: bool) -> FairseqOptimizer:
+    cfg = OmegaConf.structured(FairseqConfig())
+    OmegaConf.set_struct(cfg, False)
+    cfg.common.fp16 = half
+    # One tensor for all weights is for a GPU.
+    cfg.common.fp16_no_flatten_grads = not parameters[0].is_cuda
+    cfg.optimizer = OmegaConf.structured(FairseqAdamConfig(lr=[1e-4], adam_betas="(0.9, 0.98)"))
+    cfg.optimizer._name = "adam"
+    if half:
+        return FP16Optimizer.build_optimizer(cfg, parameters)
+    return build_optimizer(cfg.optimizer, parameters)
 
 
 def _memory(system: str, settings: Settings) -> Iterator[dict]:
     """Peak memory of two training steps above the model: the second has Adam's moments, too."""
     own = replace(settings, cases=None)
     makers = {way: partial(_two_steps, system, way, own) for way in (VANILLA, *settings.ways)}
-    if (settings.device, settings.dtype) == ("cpu", "bf16"):
+    if settings.dtype == "bf16":
         makers[VANILLA_BF16] = partial(_two_steps, system, VANILLA_BF16, own)
     for candidate, peak in peaks(makers, settings.length, own).items():
         if candidate != VANILLA:
@@ -172,7 +197,7 @@ def _memory(system: str, settings: Settings) -> Iterator[dict]:
 
 
 def _two_steps(system: str, way: str, settings: Settings, length: int) -> Callable[[], object]:
-    step = _step(system, way, dictionary(settings), replace(settings, length=length))
+    step = training_step(system, way, dictionary(settings), replace(settings, length=length))
     return lambda: (step(), step())
 
 
@@ -201,7 +226,9 @@ def dictionary(settings: Settings) -> Dictionary:
     return words
 
 
-def build(system: str, words: Dictionary, settings: Settings, *, stock: bool = False):
+def build(
+    system: str, words: Dictionary, settings: Settings, *, stock: bool = False, **flags: object
+):
     """Build a system, or fairseq's own transformer of its size and dropout."""
     torch.manual_seed(0)
     size = {
@@ -218,7 +245,7 @@ def build(system: str, words: Dictionary, settings: Settings, *, stock: bool = F
     }
     task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
     _, arch, own = SYSTEMS[system]
-    cfg = OmegaConf.structured(MODEL_DATACLASS_REGISTRY[arch](**size, **own))
+    cfg = OmegaConf.structured(MODEL_DATACLASS_REGISTRY[arch](**size, **own, **flags))
     if stock:  # our settings contain all of fairseq's
         model = TransformerModelBase.build_model(nested_config(cfg), task)
     else:
@@ -227,13 +254,14 @@ def build(system: str, words: Dictionary, settings: Settings, *, stock: bool = F
     return model.to(**settings.like)
 
 
-def batch(words: Dictionary, settings: Settings) -> tuple[torch.Tensor, ...]:
-    """Make source, its lengths, the decoder's input, and the target, padded on the right."""
+def batch(words: Dictionary, settings: Settings) -> dict:
+    """Make a batch as fairseq has it; the target is padded on the right."""
     source = sentences(words, settings, seed=1)
     lengths = source.ne(words.pad()).sum(dim=1)
     target = sentences(words, settings, seed=2).flip(1)
     previous = torch.cat([torch.full_like(target[:, :1], words.eos()), target[:, :-1]], dim=1)
-    return source, lengths, previous, target
+    inputs = {"src_tokens": source, "src_lengths": lengths, "prev_output_tokens": previous}
+    return {"net_input": inputs, "target": target, "ntokens": target.ne(words.pad()).sum()}
 
 
 def sentences(words: Dictionary, settings: Settings, *, seed: int) -> torch.Tensor:

@@ -13,12 +13,12 @@ CLOCKS = {"cpu": "processor time", "wall": "wall-clock time"}
 
 def markdown(document: dict) -> str:
     """Write all tables of a result file, below a description of what was measured."""
-    return "\n\n".join([_heading(document), *of_systems(document["results"])]) + "\n"
-
-
-def of_systems(results: list[dict]) -> list[str]:
-    """Write the tables of whole systems: texts and tables in turn."""
-    parts = []
+    results = document["results"]
+    parts = [_heading(document)]
+    on_gpu = [r for r in results if r["benchmark"] == "gpu"]
+    for measure in dict.fromkeys(one["measure"] for one in on_gpu):
+        parts += _gpu(measure, [one for one in on_gpu if one["measure"] == measure])
+    results = [one for one in results if one["benchmark"] != "gpu"]
     for measure, title in (("training step", "Training step"), ("generation", "Generation")):
         rows = [r for r in results if r["measure"] == measure]
         if rows:
@@ -29,8 +29,10 @@ def of_systems(results: list[dict]) -> list[str]:
     rows = [r for r in results if r["benchmark"] == "others"]
     if rows:
         parts += _others(rows)
-    rows = [r for r in results if r["benchmark"] == "launches"]
-    return parts + (_launches(rows) if rows else [])
+    parts += [f"- FAILED: {fault}" for fault in document.get("faults", [])]
+    if document.get("left_out"):
+        parts.append(f"Not done: {'; '.join(document['left_out'])}.")
+    return "\n\n".join(parts) + "\n"
 
 
 def _heading(document: dict) -> str:
@@ -82,22 +84,6 @@ def _system(result: dict) -> str:
     return STOCK.get(result["candidate"], SYSTEMS[result["case"]][0])
 
 
-def _launches(results: list[dict]) -> list[str]:
-    rows = [
-        [
-            SYSTEMS[one["case"]][0],
-            one["queries"],
-            f"{one['ratio']['median']:.3f}",
-            f"{one['launches']} (stock {one['vanilla_launches']})",
-            f"{one['waits']} (stock {one['vanilla_waits']})",
-        ]
-        for one in results
-    ]
-    headings = ["system", "length", "ratio", "launches", "the host waits"]
-    text = "Training step: launches on a GPU over those of fairseq's stock transformer"
-    return [text, Grid(headings, rows, left=len(headings)).markdown()]
-
-
 def _others(results: list[dict]) -> list[str]:
     rows: dict[str, list] = {}
     for one in results:
@@ -110,6 +96,27 @@ def _others(results: list[dict]) -> list[str]:
         "median (least–most)"
     )
     return [text, Grid(columns, list(rows.values()), left=len(columns)).markdown()]
+
+
+def _gpu(measure: str, results: list[dict]) -> list[str]:
+    columns = list(dict.fromkeys(one["candidate"] for one in results))
+    cells: dict[str, dict[str, tuple[str, str]]] = {}
+    for one in results:
+        ratio = f"{_spread(one['ratio'])}, {one['ms']:.1f} ms"
+        memory = f"{one['megabytes']:,.0f} (stock {one['vanilla_megabytes']:,.0f})"
+        cells.setdefault(one["case"], {})[one["candidate"]] = ratio, memory
+    texts = (
+        f"{measure.capitalize()}: time over that of fairseq's stock transformer, median "
+        "(least–most)",
+        f"{measure.capitalize()}: peak memory above the models, in MB",
+    )
+    parts = []
+    for number, text in enumerate(texts):
+        rows = [
+            [case, *(by.get(c, ("", ""))[number] for c in columns)] for case, by in cells.items()
+        ]
+        parts += [text, Grid(["", *columns], rows, left=len(columns) + 1).markdown()]
+    return parts
 
 
 def _spread(ratio: dict) -> str:

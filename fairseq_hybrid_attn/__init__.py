@@ -29,8 +29,7 @@ from .errors import UserError
 
 if TYPE_CHECKING:
     from .attention import PatternedAttention, record_attention
-    from .attention.fusion import register_fusion
-    from .patterns import register_pattern
+    from .words import register_fusion, register_pattern
 
 __version__ = "0.1.0"
 __all__ = [
@@ -46,8 +45,8 @@ __all__ = [
 _MODULES = {
     "PatternedAttention": "attention",
     "record_attention": "attention",
-    "register_fusion": "attention.fusion",
-    "register_pattern": "patterns",
+    "register_fusion": "words",
+    "register_pattern": "words",
 }
 
 

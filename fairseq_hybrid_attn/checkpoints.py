@@ -93,6 +93,9 @@ def _checked(load: Callable) -> Callable:
         with explained(path):
             state = load(path, arg_overrides, *args, **kwargs)
         check_contents(path, state, weights=whole)
+        model = (state.get("cfg") or {}).get("model")
+        if hasattr(model, "get") and model.get("compile"):
+            model["compile"] = False  # where it was trained, not where it is used
         return state
 
     return load_checkpoint_to_cpu

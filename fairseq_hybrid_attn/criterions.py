@@ -43,6 +43,7 @@ from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor
 
 from .alignment_data import check_what_is_loaded
+from .attention.autograd import without_autocast
 from .cross_entropy import (
     FusedLabelSmoothedCrossEntropy,
     FusedLabelSmoothedCrossEntropyConfig,
@@ -93,14 +94,14 @@ class SupervisedAttention(FusedLabelSmoothedCrossEntropy):
         label_smoothing,
         ignore_prefix_size=0,
         report_accuracy=False,
-        cpu_bf16=False,
+        autocast_bf16=False,
         supervision_weight=1.0,
         supervised_layer=-1,
         supervised_head=-1,
         gold_variance=0.5,
     ):
         super().__init__(
-            task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy, cpu_bf16
+            task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy, autocast_bf16
         )
         for flag, value in (
             ("--supervision-weight", supervision_weight),
@@ -186,15 +187,17 @@ def gold_attention(
         ``[batch, target, source]`` with the words of the source first.  Padding and rows without
         a link are 0; other rows sum to 1.
     """
-    # A link given twice is a single 1 in the 0-1 matrix.
-    column, row = alignments.to(target.device).unique(dim=0).unbind(dim=1)
+    column, row = alignments.to(target.device).unbind(dim=1)
     real = src_tokens.ne(padding)
     column = column - real.long().argmax(dim=1)[row // target.size(1)]
     words = torch.arange(src_tokens.size(1), device=target.device)
-    offset = words - column.unsqueeze(1)
+    linked = torch.zeros(target.numel(), len(words), device=target.device)
+    # The 0-1 matrix: a link given twice is a single 1.
+    linked = linked.index_put((row, column), torch.ones((), device=target.device))
+    offset = words - words.unsqueeze(1)
     bumps = torch.exp(-offset.square() / (2 * variance)) if variance else offset.eq(0).float()
-    gold = bumps.new_zeros(target.numel(), len(words)).index_add(0, row, bumps)
-    gold = gold.view(*target.shape, -1)
+    with without_autocast(target.device.type):
+        gold = (linked @ bumps).view(*target.shape, -1)
     # Padding and the end symbol are not words.
     gold = gold * (words < real.sum(dim=1, keepdim=True) - 1).unsqueeze(1)
     return gold / gold.sum(dim=2, keepdim=True).clamp(min=torch.finfo(gold.dtype).tiny)

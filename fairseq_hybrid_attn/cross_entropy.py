@@ -48,9 +48,9 @@ _SOFTMAX = {getattr(owner, method) for owner in _OWNERS for method in _METHODS}
 class FusedLabelSmoothedCrossEntropyConfig(LabelSmoothedCrossEntropyCriterionConfig):
     """Settings of :class:`FusedLabelSmoothedCrossEntropy`."""
 
-    cpu_bf16: bool = field(
+    autocast_bf16: bool = field(
         default=False,
-        metadata={"help": "train on a CPU with matrix products in bfloat16, as --bf16 on a GPU"},
+        metadata={"help": "train with matrix products in bfloat16; weights stay in fp32"},
     )
 
 
@@ -63,8 +63,8 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     There, ``backward`` overwrites ``net_output[0]`` with its gradient.
 
     Raises:
-        UserError: in training with ``--cpu-bf16`` on a GPU, on a CPU that is not made for it, or
-            with ``--checkpoint-activations``.
+        UserError: in training with ``--autocast-bf16``, on a device without bfloat16 or with
+            ``--checkpoint-activations``.
     """
 
     def __init__(
@@ -74,27 +74,27 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         label_smoothing,
         ignore_prefix_size=0,
         report_accuracy=False,
-        cpu_bf16=False,
+        autocast_bf16=False,
     ):
         super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
-        self.cpu_bf16 = cpu_bf16
+        self.autocast_bf16 = autocast_bf16
 
     def forward(self, model, sample, reduce=True):
         """Return fairseq's values."""
-        if not (self.cpu_bf16 and torch.is_grad_enabled()):
+        if not (self.autocast_bf16 and torch.is_grad_enabled()):
             return super().forward(model, sample, reduce)
-        if sample["target"].is_cuda:
-            raise UserError("--cpu-bf16: this model is on a GPU; use --bf16 instead")
-        if not has_bfloat16():  # only here: fairseq-validate builds it on any machine
-            raise UserError(
-                "--cpu-bf16: this CPU has no bfloat16 instructions (AVX512-BF16 or AMX); omit it"
-            )
+        kind = sample["target"].device.type
+        if not has_bfloat16(kind):  # only here: fairseq-validate builds it on any machine
+            lacks = "CPU has no bfloat16 instructions (AVX512-BF16 or AMX); omit it"
+            if kind != "cpu":
+                lacks = "GPU has no bfloat16 (older than Ampere); use --fp16"
+            raise UserError(f"--autocast-bf16: this {lacks}")
         if any(hasattr(module, "precheckpoint_forward") for module in model.modules()):
             raise UserError(
-                "--cpu-bf16: --checkpoint-activations computes layers again without it; leave out "
-                "one of them"
+                "--autocast-bf16: --checkpoint-activations computes layers again without it; leave "
+                "out one of them"
             )
-        with torch.autocast("cpu", torch.bfloat16), _attention(sample["target"].size(1)):
+        with torch.autocast(kind, torch.bfloat16), _attention(sample["target"]):
             return super().forward(model, sample, reduce)
 
     def compute_loss(self, model, net_output, sample, reduce=True):
@@ -115,17 +115,20 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         return (losses.sum(), nll.sum()) if reduce else (losses, nll)
 
 
-def has_bfloat16() -> bool:
-    """Return whether this CPU multiplies bfloat16 numbers."""
+def has_bfloat16(kind: str = "cpu") -> bool:
+    """Return whether this CPU, or this GPU, multiplies bfloat16 numbers."""
+    if kind != "cpu":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
-def _attention(length: int):
-    """Make stock attention multiply plain matrices if sentences are short.
+def _attention(target: Tensor):
+    """On a CPU, make stock attention multiply plain matrices if sentences are short.
 
-    In bfloat16 on a CPU, torch's flash attention takes five times as long at 25 tokens.
+    In bfloat16, torch's flash attention takes five times as long there at 25 tokens.
     """
-    return sdpa_kernel(SDPBackend.MATH) if length <= _SHORT else nullcontext()
+    short = not target.is_cuda and target.size(1) <= _SHORT
+    return sdpa_kernel(SDPBackend.MATH) if short else nullcontext()
 
 
 def ends_in_softmax(model) -> bool:

@@ -6,20 +6,19 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
     cat <<'HELP'
-scripts/check_gpu.sh: the first minutes on an NVIDIA GPU, in at most eight minutes.
+scripts/check_gpu.sh: the first minutes on an NVIDIA GPU: is everything right there, and how fast?
 
   scripts/check_gpu.sh               check the first GPU
   scripts/check_gpu.sh --cpu         try the check itself on a CPU, at a tiny size
 
-It compares attention by PyTorch's kernels, and the gradients of whole models, with the definition;
-times training steps and translation against fairseq's stock transformer, and that against itself;
-and counts launches and how often the host waits. What the time does not suffice for is named.
-It writes gpu-check.md and gpu-check.json; an earlier check is replaced. The exit status is 1 if
-anything was off or failed.
+First the tests in tests/gpu (about four minutes): attention, gradients of all models, training,
+resuming and translation in half precision, compiled models, memory. Then (at most eight minutes)
+training steps and translation beside fairseq's stock transformer, the most important first.
+Times are written to gpu-check.md and gpu-check.json after each part; an earlier check is replaced.
+The exit status is 1 if anything failed.
 
 Options:
   --output DIR   an existing folder for the two files (the current one)
-  --seconds N    stop after this time (480, which is also the most)
 
 It uses the active virtual environment if the package is installed there. Otherwise it creates
 .venv, which the other scripts share; that takes minutes more.
@@ -31,11 +30,13 @@ and those of pip; docs/install.md has more about installing torch.
 HELP
 }
 
+device=cuda
 for argument in "$@"; do
     if [[ $argument == -h || $argument == --help ]]; then
         usage
         exit 0
     fi
+    [[ $argument != --cpu ]] || device=cpu
 done
 
 LOGS=$ROOT/build/logs
@@ -51,10 +52,19 @@ fi
 
 # The current folder need not be the checkout; results go there.
 export PYTHONPATH=$ROOT PYTHONWARNINGS=ignore
-# It stops by itself; a driver that hangs does not. In the foreground, Ctrl-C reaches it.
+
+# part SECONDS COMMAND…: run it, at most so long; a driver may hang. In the foreground, Ctrl-C
+# reaches it.
 status=0
-timeout --foreground -k 10 540 "$VENV/bin/python" -m benchmarks.check_gpu "$@" || status=$?
-if [[ $status == 124 || $status == 137 ]]; then
-    die "The check was ended after nine minutes: the GPU or its driver hangs. Nothing was written."
-fi
+part() {
+    local seconds=$1 ended=0
+    shift
+    timeout --foreground -k 10 "$seconds" "$@" || ended=$?
+    ((ended == 0)) || status=1
+    ((ended != 2 && ended != 130)) || exit "$ended" # wrong options, or Ctrl-C
+    [[ $ended != 124 && $ended != 137 ]] || echo "Ended after $seconds s." >&2
+}
+
+part 300 "$VENV/bin/python" -m pytest -q -c "$ROOT/pyproject.toml" "$ROOT/tests/gpu" -k "$device"
+part 480 "$VENV/bin/python" -m benchmarks.check_gpu "$@"
 exit "$status"

@@ -18,13 +18,12 @@ from fairseq_hybrid_attn.attention.fusion import Fusion, GateKind
 class Mean(Fusion):
     """Mean of the branches.  Has no parameters."""
 
+    mixes_positions = False
+
     def mixture(self, hidden, queries):
         if self.num_branches == 1:
             return None
         return queries.new_full((), 1 / self.num_branches).expand(self.num_branches, 1, 1, 1, 1)
-
-    def forward(self, branches, hidden, queries):
-        return branches.mean(dim=0), None
 
 
 class GatedWithBias(Fusion):
@@ -36,6 +35,7 @@ class GatedWithBias(Fusion):
     Gate values: ``[l, n, b, d]``.
     """
 
+    mixes_positions = False
     gate_kind = GateKind(name="squeeze", meaning="mean over the numbers of a branch's output")
 
     def __init__(self, embed_dim, num_heads, num_branches):

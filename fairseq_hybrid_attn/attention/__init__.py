@@ -13,8 +13,8 @@ It needs torch alone.  Read these files in this order:
 ====================  ===========================================================================
 
 Two ways of computing a problem are faster than its definition, and ``compute.py`` chooses:
-``sdpa.py``, by PyTorch's attention, on GPUs and over long sentences; ``short.py`` for the rest.
-``autograd.py`` and ``dropout.py`` help ``short.py``.
+``sdpa.py``, by PyTorch's attention, on GPUs and over long sentences; ``cpu.py`` for the rest.
+``masks.py`` makes the masks of all three; ``autograd.py`` and ``dropout.py`` help ``cpu.py``.
 """
 
 from .multihead import AttentionRecord, KeyValueCache, PatternedAttention

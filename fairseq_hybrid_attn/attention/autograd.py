@@ -38,6 +38,6 @@ def without_autocast(kind: str) -> AbstractContextManager:
     return nullcontext()
 
 
-def watched() -> bool:
+def is_tracing() -> bool:
     """Whether a compiler or an exporter is tracing, which needs plain operations."""
     return torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from .autograd import watched
+import torch
+
+from .autograd import is_tracing
+from .cpu import on_cpu
 from .problem import AttentionProblem, AttentionResult
 from .reference import reference
-from .sdpa import able, sdpa
-from .short import short
+from .sdpa import sdpa, supports
 
 #: From this number of keys on, ``sdpa`` is as fast on a CPU, and keeps no weights; with dropout, it
 #: would keep them.
@@ -14,13 +16,15 @@ LONG = 512
 
 
 def compute(problem: AttentionProblem) -> AttentionResult:
-    """Solve ``problem`` by the faster way that can.
-
-    Compilers and exporters cannot trace ``short``, whose gradients are written by hand.
-    """
-    if watched():  # without a look at lengths, which a compiler would take for a condition
-        return sdpa(problem) if able(problem) else reference(problem)
-    long = problem.k.size(2) >= LONG and not problem.dropout
-    if able(problem) and (problem.q.is_cuda or long):
+    """Solve ``problem`` by the faster way that can."""
+    if is_tracing() or problem.q.device.type != "cpu":
+        return sdpa(problem) if supports(problem) else reference(problem)
+    keys, rate = problem.k.size(2), problem.dropout
+    if problem.bias is None and takes_sdpa(problem.q.device, keys, rate) and supports(problem):
         return sdpa(problem)
-    return short(problem) if problem.q.numel() else reference(problem)
+    return on_cpu(problem) if problem.q.numel() else reference(problem)
+
+
+def takes_sdpa(device: torch.device, keys: int, dropout: float) -> bool:
+    """Whether ``sdpa`` is the faster way, outside of a compiler."""
+    return device.type != "cpu" or (keys >= LONG and not dropout)

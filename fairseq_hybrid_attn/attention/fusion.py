@@ -1,20 +1,18 @@
 """Fusions: how the outputs of several branches become one.
 
-To add a fusion, subclass :class:`Fusion`, say what its gates are, and give it a word by
-:func:`register_fusion`.  Shape letters as in ``problem.py``.
+To add a fusion, subclass :class:`Fusion`, say what its gates are and whether it looks at other
+positions, and give it a word by ``register_fusion``.  Shape letters as in ``problem.py``.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
-from .autograd import first_order, watched
+from .autograd import first_order, is_tracing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,14 +34,24 @@ class GateKind:
 
 
 class Fusion(nn.Module):
-    """Combine l branch outputs of width d.
+    """Combine l branch outputs of width d: by :meth:`mixture`, or else by :meth:`forward`.
 
     Attributes:
-        width: width of the fused output, the input of the output projection W^o.
+        mixes_positions: whether the result at a position depends on other positions, which a
+            decoder refuses.  Each fusion says it.
         gate_kind: what the gate values are; None if there are none.
+        width: width of the fused output, the input of the output projection W^o.
     """
 
+    mixes_positions: bool
     gate_kind: GateKind | None = None
+
+    def __init_subclass__(cls) -> None:
+        if not isinstance(getattr(cls, "mixes_positions", None), bool):
+            raise UserError(
+                f"{cls.__name__}: add mixes_positions = False to the class; True if its result at "
+                "a position depends on other positions"
+            )
 
     def __init__(self, embed_dim: int, num_heads: int, num_branches: int):
         super().__init__()
@@ -54,7 +62,7 @@ class Fusion(nn.Module):
         """Return the share of each branch, if it is known before attention.
 
         Such branches are added up before they are multiplied with the values, which costs as
-        little as a single branch.  :meth:`forward` gives the same from their outputs.
+        little as a single branch.
 
         Args: as for :meth:`forward`.
 
@@ -67,7 +75,7 @@ class Fusion(nn.Module):
     def forward(
         self, branches: Tensor, hidden: Tensor, queries: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """Fuse the branches.
+        """Fuse the branches; by default, add them up by their shares.
 
         Args:
             branches: branch outputs, heads concatenated, ``[l, n, b, d]``.
@@ -77,19 +85,29 @@ class Fusion(nn.Module):
         Returns:
             the fused output ``[n, b, width]``, and the gate values as in ``gate_kind``, or None.
         """
-        raise TypeError(f"{type(self).__name__} does not define forward()")
+        if self.num_branches == 1:
+            return branches[0], None
+        shares = self.mixture(hidden, queries)
+        if shares is None:
+            raise TypeError(f"{type(self).__name__} defines neither mixture() nor forward()")
+        shares = shares.squeeze(-1).permute(0, 3, 1, 2)  # [l, n, b, 1 or h]
+        by_head = branches.unflatten(-1, (shares.size(-1), -1))
+        fused = (shares.unsqueeze(-1) * by_head).sum(dim=0).flatten(-2)
+        if self.gate_kind is None:
+            return fused, None
+        branch = self.gate_kind.branch
+        return fused, shares if branch is None else shares[branch]
 
 
 class Sum(Fusion):
     """Sum of the branches (HySAN Eq. 13, "Sum"), or the only branch.  Has no parameters."""
 
+    mixes_positions = False
+
     def mixture(self, hidden, queries):
         if self.num_branches == 1:
             return None
         return queries.new_ones(()).expand(self.num_branches, 1, 1, 1, 1)
-
-    def forward(self, branches, hidden, queries):
-        return branches.sum(dim=0) if len(branches) > 1 else branches[0], None
 
 
 class Concat(Fusion):
@@ -98,6 +116,8 @@ class Concat(Fusion):
     The linear map H from l*d to d is the attention's output projection, as the parameter
     counts of HySAN's Table 2 imply.
     """
+
+    mixes_positions = False
 
     def __init__(self, embed_dim, num_heads, num_branches):
         super().__init__(embed_dim, num_heads, num_branches)
@@ -117,6 +137,7 @@ class GatedSum(Fusion):
     Gate values: ``[l, n, b, d]``.
     """
 
+    mixes_positions = False
     gate_kind = GateKind(name="squeeze", meaning="mean over the numbers of a branch's output")
 
     def __init__(self, embed_dim, num_heads, num_branches, *, squeeze_ratio: int):
@@ -142,7 +163,7 @@ def _written_down(branches: Tensor, layers: tuple[nn.Module, ...]) -> bool:
     the layers, which must do nothing else.  In half precision, its sum of the branches would be
     rounded after each branch.
     """
-    if branches.is_cuda or watched() or torch.is_autocast_enabled(branches.device.type):
+    if branches.device.type != "cpu" or is_tracing() or torch.is_autocast_enabled("cpu"):
         return False
     if not all(map(just_its_weights, layers)):
         return False
@@ -226,6 +247,7 @@ class HiddenGate(Fusion):
     Gate values: ``[n, b, 1]``, the share of the local branch.
     """
 
+    mixes_positions = False
     gate_kind = LOCAL_SHARE
 
     def __init__(self, embed_dim, num_heads, num_branches):
@@ -237,10 +259,6 @@ class HiddenGate(Fusion):
         gates = torch.sigmoid(self.gate(hidden)).transpose(0, 1)  # [b, n, 1]
         return torch.stack([1 - gates, gates]).unsqueeze(2)
 
-    def forward(self, branches, hidden, queries):
-        gates = torch.sigmoid(self.gate(hidden))
-        return _interpolate(branches, gates), gates
-
 
 class QueryGate(Fusion):
     """The gate in the published code of the authors of the hybrid-gate paper.
@@ -251,73 +269,14 @@ class QueryGate(Fusion):
     Gate values: ``[n, b, h]``, the share of the local branch.
     """
 
+    mixes_positions = False
     gate_kind = LOCAL_SHARE
 
     def __init__(self, embed_dim, num_heads, num_branches):
         super().__init__(embed_dim, num_heads, num_branches)
-        self.head_dim = embed_dim // num_heads
         self.gate = nn.Linear(embed_dim, num_heads, bias=False)
         nn.init.normal_(self.gate.weight, std=0.1)
 
     def mixture(self, hidden, queries):
         gates = torch.sigmoid(self.gate(queries)).permute(1, 2, 0)  # [b, h, n]
         return torch.stack([1 - gates, gates]).unsqueeze(-1)
-
-    def forward(self, branches, hidden, queries):
-        gates = torch.sigmoid(self.gate(queries))
-        return _interpolate(branches, gates.repeat_interleave(self.head_dim, dim=-1)), gates
-
-
-def _interpolate(branches: Tensor, gates: Tensor) -> Tensor:
-    global_output, local_output = branches
-    return (1 - gates) * global_output + gates * local_output
-
-
-#: From a word of a paper to its fusion, built from (d, h, number of branches).
-Fusions = Mapping[str, Callable[..., Fusion]]
-
-HYSAN_FUSIONS: Fusions = {"gated-sum": GatedSum, "sum": Sum, "concat": Concat}
-HYBRID_GATE_FUSIONS: Fusions = {"gate": HiddenGate, "concat": Concat}
-_REGISTERED: dict[str, Callable[[int, int, int], Fusion]] = {}
-
-
-def register_fusion(word: str, fusion: Callable[[int, int, int], Fusion]) -> None:
-    """Add a word to all flags that choose a fusion; ``fusion`` is its class.
-
-    Raises:
-        UserError: if the word is used already.
-    """
-    if word in {"local", *HYSAN_FUSIONS, *HYBRID_GATE_FUSIONS, *_REGISTERED}:
-        raise UserError(f"register_fusion: {word!r} is a word for a fusion already")
-    _REGISTERED[word] = fusion
-
-
-def fusions_for(own: Fusions) -> Fusions:
-    """Return a paper's own fusions together with those that are registered."""
-    return {**own, **_REGISTERED}
-
-
-def mixes_positions(fusion: Fusion, embed_dim: int) -> bool:
-    """Whether a fusion of others depends on other positions, tried out on made-up numbers."""
-    if type(fusion).__module__ == __name__ or any(p.is_meta for p in fusion.parameters()):
-        return False
-    random, n = torch.Generator().manual_seed(1), 4
-
-    def results(*inputs: Tensor) -> Tensor:
-        """``[n, ...]``: the output and, if known before attention, the shares."""
-        fused, shares = fusion(*inputs)[0], fusion.mixture(*inputs[1:])
-        if shares is None:
-            return fused.flatten(1)
-        shares = shares.expand(-1, -1, -1, len(fused), -1).movedim(3, 0)
-        return torch.cat([fused.flatten(1), shares.flatten(1)], dim=1)
-
-    with torch.no_grad(), torch.device("cpu"):
-        fusion = copy.deepcopy(fusion).cpu().float().eval()
-        for parameter in fusion.parameters():  # a gate may begin at 0
-            parameter += torch.randn(parameter.shape, generator=random) / 10  # type: ignore[misc]
-        made_up = torch.randn(fusion.num_branches + 2, n, 1, embed_dim, generator=random)
-        whole, *alone = [
-            results(numbers[2:], numbers[0], numbers[1])
-            for numbers in (made_up, *made_up.split(1, dim=1))
-        ]
-    return not torch.allclose(torch.cat(alone), whole, rtol=1e-3, atol=1e-3, equal_nan=True)

@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..patterns import PAST, causal, nearest_later_key
-from .autograd import watched
+from .autograd import is_tracing
 from .compute import compute
-from .fusion import just_its_weights, mixes_positions
+from .fusion import just_its_weights
 from .plan import AttentionPlan
-from .problem import AttentionProblem, Branch
+from .problem import AttentionProblem, Branch, Masks
 
 #: Nothing is left of a weight after this is added to its score; fairseq's layers write it for
 #: minus infinity in half precision.
@@ -173,7 +173,7 @@ class PatternedAttention(nn.Module):
                 if ahead := nearest_later_key(pattern):
                     where = f"branch {number}" + (f", head {head}" if len(branch) > 1 else "")
                     return f"{where}: {pattern} sees {ahead} ahead of a position"
-        if mixes_positions(self.fusion, self.embed_dim):
+        if self.fusion.mixes_positions:
             return f"its fusion, {type(self.fusion).__name__}, looks at other positions"
         return None if self.bias is None else "its bias is computed from the whole sentence"
 
@@ -194,6 +194,7 @@ class PatternedAttention(nn.Module):
             query: ``[n, b, d]``, or ``[b, n, d]`` with ``batch_first``.
             key, value: the same tensor, or None.
             key_padding_mask: ``[b, n]``, True or non-zero = padding; of floating point, 0 and -inf.
+                Or :class:`~.problem.Masks`, which hold the patterns, too.
             need_weights: return the weights.
             attn_mask: ``[n, n]``, the causal mask, or one that forbids nothing: bool (True =
                 forbidden) or 0 and -inf.  It is looked at, which a GPU waits for, unless
@@ -247,7 +248,7 @@ class PatternedAttention(nn.Module):
             is_causal = _forbids_the_future(attn_mask, n)
         record = self.attend(
             hidden,
-            None if key_padding_mask is None else _padding(key_padding_mask, b, n),
+            _padding(key_padding_mask, b, n),
             cache,
             need_weights=need_weights or bool(self._listeners),
             need_branches=bool(self._listeners),
@@ -260,7 +261,7 @@ class PatternedAttention(nn.Module):
     def attend(
         self,
         hidden: Tensor,
-        key_padding: Tensor | None = None,
+        key_padding: Tensor | Masks | None = None,
         cache: KeyValueCache | None = None,
         *,
         need_weights: bool = True,
@@ -275,7 +276,7 @@ class PatternedAttention(nn.Module):
 
         Args:
             hidden: ``[n, b, d]``, whatever ``batch_first`` says.
-            key_padding: ``[b, n]``, True = padding.
+            key_padding: ``[b, n]``, True = padding; or masks that hold the patterns, too.
             cache: the earlier positions; the new ones are added to it.
             is_causal: as for :meth:`forward`.
         """
@@ -287,6 +288,9 @@ class PatternedAttention(nn.Module):
         unscaled, keys, values = self._projected(hidden)
         queries = unscaled * self.scaling
         k, v = self._split_heads(keys), self._split_heads(values)
+        masks = None
+        if isinstance(key_padding, Masks):
+            masks, key_padding = key_padding, key_padding.padding
         if key_padding is not None:
             key_padding = key_padding.bool()
         if cache is not None:
@@ -303,6 +307,7 @@ class PatternedAttention(nn.Module):
                 v=v,
                 branches=_causal(self.branches) if is_causal else self.branches,
                 key_padding=key_padding,
+                masks=masks,
                 bias=bias,
                 dropout=self._dropout_rate(),
                 need_weights=need_weights,
@@ -347,12 +352,14 @@ def _causal(branches: tuple[Branch, ...]) -> tuple[Branch, ...]:
     return tuple(tuple(map(causal, branch)) for branch in branches)
 
 
-def _padding(mask: Tensor, b: int, n: int) -> Tensor:
+def _padding(mask: Tensor | Masks | None, b: int, n: int) -> Tensor | Masks | None:
     """Return a padding mask whose non-zero elements are padding, ``[b, n]``.
 
     Raises:
         ValueError: for another shape, or numbers that torch would add to the scores.
     """
+    if mask is None or isinstance(mask, Masks):
+        return mask
     if mask.shape != (b, n):
         raise ValueError(
             f"key_padding_mask must have shape [b, n] = {[b, n]}, not {list(mask.shape)}"
@@ -360,7 +367,7 @@ def _padding(mask: Tensor, b: int, n: int) -> Tensor:
     if not mask.is_floating_point():
         return mask
     forbidden = mask <= LOW
-    if not watched() and not (forbidden | (mask == 0)).all():  # a compiler cannot look
+    if not is_tracing() and not (forbidden | (mask == 0)).all():  # a compiler cannot look
         raise ValueError("key_padding_mask of floating point may hold 0 and -inf only")
     return forbidden
 

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .masks import allowed
 from .problem import AttentionProblem, AttentionResult, Branch
 
 
@@ -54,10 +55,10 @@ def scaled_scores(problem: AttentionProblem) -> Tensor:
 def allowed_keys(branch: Branch, problem: AttentionProblem) -> Tensor:
     """Return where the heads of a branch may attend: bool, broadcastable to ``[b, h, n, m]``."""
     n, m = problem.q.size(-2), problem.k.size(-2)
-    allowed = torch.stack([pattern.mask(n, m, device=problem.q.device) for pattern in branch])
+    seen = allowed((branch,), n, m, problem.q.device)  # [1 or h, n, m]
     if problem.key_padding is None:
-        return allowed  # [1 or h, n, m]
-    return allowed & ~problem.key_padding[:, None, None, :]  # [b, 1 or h, n, m]
+        return seen
+    return seen & ~problem.key_padding[:, None, None, :]  # [b, 1 or h, n, m]
 
 
 def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:

@@ -6,9 +6,7 @@ its own row of the mask.  PyTorch's kernels keep no matrix of weights (on CPUs, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 
 import torch
@@ -16,8 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from .autograd import watched
-from .problem import AttentionProblem, AttentionResult, Branch
+from ..patterns import GLOBAL, Pattern
+from .autograd import is_tracing
+from .masks import allowed, remembered
+from .problem import AttentionProblem, AttentionResult, Branch, Masks
 
 #: cuDNN's attention is left out: it is planned anew for each length, and sentences have many.
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -25,22 +25,21 @@ KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBacken
 #: Rows of a mask begin at multiples of this many numbers; else PyTorch copies it at each call.
 ALIGNMENT = 16
 
-#: The largest mask that is cached, in elements; 128 of them are 64 MB in half precision.
-LARGEST_CACHED_MASK = 2**18
-
-#: The masks of this forward pass with padding, and large ones without; see :func:`shared_masks`.
-_SHARED: ContextVar[dict] = ContextVar("shared masks")
-
 
 def sdpa(problem: AttentionProblem) -> AttentionResult:
-    """Compute ``problem``, which has no bias and needs no weights."""
-    l, n = len(problem.branches), problem.q.size(2)  # noqa: E741
-    mask, sees = _mask(problem)
+    """Compute ``problem``, which needs no weights."""
+    l, n, m = len(problem.branches), problem.q.size(2), problem.k.size(2)  # noqa: E741
+    _, added, sees = problem.masks or make_masks(
+        problem.branches, n, m, problem.key_padding, problem.q.dtype, problem.q.device
+    )
+    if added is not None and added.size(-1) > m:
+        added = added[..., :m]
+    if problem.bias is not None:
+        added = _with_bias(added, problem.bias, l, n, problem.q.dtype)
     q = problem.q.unsqueeze(2).expand(-1, -1, l, -1, -1).flatten(2, 3)  # [b, h, l * n, d_k]
-    with sdpa_kernel(KERNELS) if q.is_cuda else nullcontext():
-        outputs = F.scaled_dot_product_attention(
-            q, problem.k, problem.v, attn_mask=mask, dropout_p=problem.dropout, scale=1.0
-        )
+    outputs = F.scaled_dot_product_attention(
+        q, problem.k, problem.v, attn_mask=added, dropout_p=problem.dropout, scale=1.0
+    )
     if sees is not None:
         outputs = outputs * sees
     outputs = outputs.unflatten(2, (l, n)).permute(2, 0, 1, 3, 4)  # [l, b, h, n, d_k]
@@ -49,90 +48,75 @@ def sdpa(problem: AttentionProblem) -> AttentionResult:
     return AttentionResult(outputs=outputs)
 
 
-def able(problem: AttentionProblem) -> bool:
+def kernels_for(device: torch.device) -> AbstractContextManager:
+    """Choose among PyTorch's kernels, for a whole forward pass."""
+    return sdpa_kernel(KERNELS) if device.type == "cuda" else nullcontext()
+
+
+def supports(problem: AttentionProblem) -> bool:
     """Whether this way can compute ``problem``."""
-    if problem.bias is not None or problem.need_weights:
-        return False
-    return watched() or problem.q.numel() > 0
+    return not problem.need_weights and (is_tracing() or problem.q.numel() > 0)
 
 
-@contextmanager
-def shared_masks() -> Iterator[None]:
-    """Make a large mask, or that of a padding, once for all layers that get the same padding."""
-    token = _SHARED.set({})
-    try:
-        yield
-    finally:
-        _SHARED.reset(token)
+def make_masks(
+    branches: tuple[Branch, ...],
+    n: int,
+    m: int,
+    padding: Tensor | None,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Masks:
+    """Make the masks of ``branches``, the queries being the last n of m positions.
 
-
-def _mask(problem: AttentionProblem) -> tuple[Tensor | None, Tensor | None]:
-    """Return what is added to the scores, and 0 for queries without keys, else 1.
-
-    Returns:
-        ``[1 or b, 1 or h, l * n, m]``, None = nothing is forbidden; ``[1 or b, 1 or h, l * n, 1]``,
-        None = every query sees a key.
+    Nothing is read from ``device``, which would make a GPU's host wait.
     """
-    n, m, padding = problem.q.size(2), problem.k.size(2), problem.key_padding
-    patterns = (problem.branches, n, m, problem.q.device)
-    if watched() or type(problem.q) is not Tensor:  # plain operations; nothing to keep
-        allowed = _allowed.__wrapped__(*patterns)
-        if padding is not None:
-            allowed = allowed & ~padding[:, None, None]
-        return _added(allowed, problem.q.dtype)
-    heads, l = max(map(len, problem.branches)), len(problem.branches)  # noqa: E741
-    small = heads * l * n * m <= LARGEST_CACHED_MASK
     if padding is None:
-        if small:
-            return _unpadded(*patterns, problem.q.dtype)
-        inferred, version = False, 0
-    else:
-        inferred = torch.is_inference_mode_enabled() or padding.is_inference()  # no gradients later
-        version = 0 if inferred else padding._version
-    shared = {} if inferred else _SHARED.get({})
-    key = (id(padding), version, *patterns, problem.q.dtype)
-    if key not in shared:
-        if padding is None:
-            added = _unpadded.__wrapped__(*patterns, problem.q.dtype)
-        else:
-            allowed = (_allowed if small else _allowed.__wrapped__)(*patterns)
-            added = _added(allowed & ~padding[:, None, None], problem.q.dtype)
-        shared[key] = padding, added  # the tensor stays, so that no other gets its id
-    return shared[key][1]
+        return Masks(None, *_unpadded(branches, n, m, dtype, device))
+    real = ~padding[:, None, None]  # [b, 1, 1, m]
+    if not _global(branches):
+        real = real & _allowed(branches, n, m, device)[0]
+    return Masks(padding, *_added(real, dtype))
 
 
-@lru_cache(maxsize=128)
-@torch.inference_mode(False)
-def _unpadded(
-    branches: tuple[Branch, ...], n: int, m: int, device: torch.device, dtype: torch.dtype
-) -> tuple[Tensor | None, Tensor | None]:
-    """:func:`_mask` without padding."""
-    allowed = _allowed.__wrapped__(branches, n, m, device)
-    if allowed.all():
+@remembered
+def _unpadded(branches, n, m, dtype, device) -> tuple[Tensor | None, Tensor | None]:
+    if _global(branches):
         return None, None
-    added, sees = _added(allowed, dtype)
-    return added, sees if (~allowed).all(dim=-1).any() else None
+    added, sees = _added(_allowed(branches, n, m, device)[0], dtype)
+    all_see = not is_tracing() and all(_sees_itself(x) for branch in branches for x in branch)
+    return added, None if all_see else sees
 
 
-@lru_cache(maxsize=128)
-@torch.inference_mode(False)
-def _allowed(branches: tuple[Branch, ...], n: int, m: int, device: torch.device) -> Tensor:
-    """Return where each query of each branch may attend, bool ``[1, 1 or h, l * n, m]``."""
-    heads = max(map(len, branches))
-    masks = [
-        torch.stack([pattern.mask(n, m, device=device) for pattern in branch]).expand(heads, n, m)
-        for branch in branches
-    ]
-    return torch.cat(masks, dim=1).unsqueeze(0)
+@remembered
+def _allowed(branches, n, m, device) -> tuple[Tensor]:
+    """``[1, 1 or h, l * n, m]``."""
+    return (allowed(branches, n, m, device).unsqueeze(0),)
+
+
+def _global(branches: tuple[Branch, ...]) -> bool:
+    return all(pattern == GLOBAL for branch in branches for pattern in branch)
+
+
+@lru_cache(maxsize=256)
+def _sees_itself(pattern: Pattern) -> bool:
+    return bool(pattern.mask(1, 1, device=torch.device("cpu")))
 
 
 def _added(allowed: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return minus infinity for forbidden keys, and whether a query sees any key.
-
-    A query without keys gets a row of zeros, since a row of minus infinities may become NaN.
-    """
+    """Return ``added`` and ``sees`` of :class:`Masks`."""
     sees = allowed.any(dim=-1, keepdim=True)
     m = allowed.size(-1)
-    aligned = m if watched() else -(-m // ALIGNMENT) * ALIGNMENT
-    added = torch.zeros(*allowed.shape[:-1], aligned, dtype=dtype, device=allowed.device)[..., :m]
-    return added.masked_fill_(~allowed & sees, -torch.inf), sees
+    # Always more than m: were it sometimes equal, a compiler would make two cases of it.
+    columns = m if is_tracing() else (m // ALIGNMENT + 1) * ALIGNMENT
+    added = torch.zeros(*allowed.shape[:-1], columns, dtype=dtype, device=allowed.device)
+    (added if is_tracing() else added[..., :m]).masked_fill_(~allowed & sees, -torch.inf)
+    return added, sees
+
+
+def _with_bias(added: Tensor | None, bias: Tensor, l: int, n: int, dtype: torch.dtype) -> Tensor:  # noqa: E741
+    """Add the bias of ``[b, h, n, m]`` to the masks of each branch, in the model's precision."""
+    if dtype == torch.float16:  # whose range is small; a row of minus infinities would be NaN
+        bias = bias.clamp(min=torch.finfo(dtype).min / 2)
+    bias = bias.to(dtype).expand(-1, -1, n, -1)
+    bias = bias.repeat(1, 1, l, 1)
+    return bias if added is None else bias + added

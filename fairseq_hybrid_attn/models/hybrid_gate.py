@@ -19,10 +19,10 @@ from functools import partial
 from typing import Any
 
 from ..attention import AttentionPlan
-from ..attention.fusion import HYBRID_GATE_FUSIONS, HiddenGate, QueryGate, fusions_for
+from ..attention.fusion import HiddenGate, QueryGate
 from ..errors import IF_REGISTERED, Faults
-from ..patterns import GLOBAL, local, words_for
-from .layers import parse_layers
+from ..patterns import GLOBAL, local
+from ..words import HYBRID_GATE_FUSIONS, fusions_for, parse_layers, words_for
 from .transformer import (
     PatternedTransformer,
     PatternedTransformerConfig,

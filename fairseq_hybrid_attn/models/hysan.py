@@ -23,9 +23,17 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ..attention import AttentionPlan
-from ..attention.fusion import HYSAN_FUSIONS, GatedSum, Sum, fusions_for
+from ..attention.fusion import GatedSum, Sum
 from ..errors import IF_REGISTERED, Faults
-from ..patterns import HYSAN_DECODER, HYSAN_ENCODER, Vocabulary, parse_patterns, words_for
+from ..words import (
+    HYSAN_DECODER,
+    HYSAN_ENCODER,
+    HYSAN_FUSIONS,
+    Words,
+    fusions_for,
+    parse_patterns,
+    words_for,
+)
 from .transformer import (
     PatternedTransformer,
     PatternedTransformerConfig,
@@ -37,7 +45,7 @@ from .transformer import (
 branch_fusions = partial(fusions_for, HYSAN_FUSIONS)
 
 
-def branch_words(side: str) -> Vocabulary:
+def branch_words(side: str) -> Words:
     """Return the words for branches of the ``encoder`` or the ``decoder``."""
     return words_for(side, HYSAN_DECODER if side == "decoder" else HYSAN_ENCODER)
 
@@ -88,8 +96,8 @@ class HySAN(PatternedTransformer):
 
 def branch_plans(cfg, side: str, fusion, faults: Faults) -> tuple[AttentionPlan, ...]:
     """Plan the branches of ``--encoder-branches`` or ``--decoder-branches`` for every layer."""
-    flag, value, decoder = f"--{side}-branches", getattr(cfg, f"{side}_branches"), side == "decoder"
-    patterns = parse_patterns(flag, value, branch_words(side), faults, decoder=decoder)
+    flag, value = f"--{side}-branches", getattr(cfg, f"{side}_branches")
+    patterns = parse_patterns(flag, value, branch_words(side), faults)
     if len(set(patterns)) < len(patterns):
         faults.add(flag, value, "name each branch once")
     return (AttentionPlan.of_branches(patterns, fusion),) * getattr(cfg, side).layers

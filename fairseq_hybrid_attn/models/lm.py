@@ -14,15 +14,15 @@ from typing import Optional
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
 
 from ..errors import Faults
-from ..patterns import mma_causal_vocabulary, words_for
-from .config import WordsInHelp
+from ..words import mma_causal_words, words_for
+from .config import OurSettings
 from .hysan import branch_fusions, branch_plans, branch_words, read_fusion
 from .mma import head_plans
 from .transformer import PatternedDecoder, PlannedModel, Plans, register
 
 
 @dataclass
-class PatternedLMConfig(WordsInHelp, TransformerLanguageModelConfig):
+class PatternedLMConfig(OurSettings, TransformerLanguageModelConfig):
     """fairseq's settings; widths that are not given follow the model's, as in translation."""
 
     decoder_input_dim: Optional[int] = field(
@@ -87,7 +87,7 @@ class MMALMConfig(PatternedLMConfig):
         metadata={
             "help": "head patterns, a comma list, each for an equal share of the heads "
             "(backward is the past)",
-            "words": partial(words_for, "decoder", mma_causal_vocabulary(1)),
+            "words": partial(words_for, "decoder", mma_causal_words(1)),
         },
     )
     local_window: int = field(
@@ -102,5 +102,5 @@ class MMALanguageModel(PlannedModel, DecoderAlone):
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
         """Give each head of each layer its pattern."""
-        vocabulary = words_for("decoder", mma_causal_vocabulary(cfg.local_window))
-        return Plans(decoder=head_plans(cfg, "decoder", vocabulary, faults))
+        words = words_for("decoder", mma_causal_words(cfg.local_window))
+        return Plans(decoder=head_plans(cfg, "decoder", words, faults))

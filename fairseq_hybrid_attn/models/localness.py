@@ -21,7 +21,7 @@ from functools import partial
 from ..attention import AttentionPlan
 from ..attention.gaussian import GaussianBias
 from ..errors import Faults
-from .layers import parse_layers
+from ..words import parse_layers
 from .transformer import (
     PatternedTransformer,
     PatternedTransformerConfig,

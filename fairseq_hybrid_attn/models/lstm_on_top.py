@@ -32,15 +32,23 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from fairseq import utils
 from fairseq.incremental_decoding_utils import with_incremental_state
-from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
 from fairseq.modules import FairseqDropout, LayerNorm
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ..errors import Faults
-from .transformer import PatternedTransformer, PatternedTransformerConfig, Plans, register, wrapped
+from .transformer import (
+    PatternedDecoder,
+    PatternedEncoder,
+    PatternedTransformer,
+    PatternedTransformerConfig,
+    Plans,
+    register,
+    wrapped,
+)
 
 
 @dataclass
@@ -87,7 +95,7 @@ class LSTMOnTop(PatternedTransformer):
         return DecoderUnderLSTM if cfg.decoder_lstm_layers else super().decoder_type(cfg)
 
 
-class EncoderUnderLSTM(TransformerEncoderBase):
+class EncoderUnderLSTM(PatternedEncoder):
     """fairseq's encoder; its ``encoder_out`` is Õ."""
 
     def __init__(self, cfg, dictionary, embed_tokens, return_fc=False):
@@ -108,7 +116,7 @@ class EncoderUnderLSTM(TransformerEncoderBase):
         return {**out, "encoder_out": [self.top(states, padding)]}
 
 
-class DecoderUnderLSTM(TransformerDecoderBase):
+class DecoderUnderLSTM(PatternedDecoder):
     """fairseq's decoder; its features are Õ."""
 
     def __init__(self, cfg, dictionary, embed_tokens, **kwargs):
@@ -184,15 +192,18 @@ class LSTMTop(nn.Module):
         return self.layer_norm(self.pfn(x))
 
     def _sequence(self, x, padding):
-        if not padding.any():
+        on_cpu = x.device.type == "cpu"
+        if on_cpu and not padding.any():
             return self.lstm(x)[0]
         # A sentence of padding alone keeps one position, since an empty one cannot be packed.
         lengths = padding.logical_not().sum(dim=1).clamp(min=1)
         words_first = padding.long().argsort(dim=1, stable=True).t().unsqueeze(2)
-        packed = pack_padded_sequence(
-            x.gather(0, words_first.expand_as(x)), lengths.cpu(), enforce_sorted=False
-        )
-        states, _ = pad_packed_sequence(self.lstm(packed)[0], total_length=x.size(0))
+        x = x.gather(0, words_first.expand_as(x))
+        if on_cpu:
+            packed = pack_padded_sequence(x, lengths, enforce_sorted=False)
+            states, _ = pad_packed_sequence(self.lstm(packed)[0], total_length=len(x))
+        else:
+            states = unpacked_lstm(self.lstm, x, lengths)
         return torch.zeros_like(states).scatter(0, words_first.expand_as(states), states)
 
     def _step(self, x, padding, incremental_state):
@@ -215,6 +226,36 @@ class LSTMTop(nn.Module):
         if saved is not None:
             saved = {name: state.index_select(0, new_order) for name, state in saved.items()}
             self.set_incremental_state(incremental_state, "lstm", saved)
+
+
+def unpacked_lstm(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> Tensor:
+    """Return the states of an LSTM, ``[n, batch, width]``, 0 after the end of a sentence.
+
+    A GPU does not wait for this, as for a packed sequence, whose lengths must be on the host.
+
+    Args:
+        x: ``[n, batch, width]``, words first.
+        lengths: ``[batch]``, of 1 or more.
+    """
+    place = torch.arange(len(x), device=x.device).unsqueeze(1)
+    real = (place < lengths).unsqueeze(2)
+    reversed_words = torch.where(real[..., 0], lengths - 1 - place, place).unsqueeze(2)
+    weights = lstm.all_weights  # of each layer and, within it, each direction
+    directions = 2 if lstm.bidirectional else 1
+    for number in range(lstm.num_layers):
+        if number and lstm.dropout:
+            x = F.dropout(x, lstm.dropout, lstm.training)
+        outputs = []
+        for direction in range(directions):
+            own = weights[number * directions + direction]
+            given = x.gather(0, reversed_words.expand_as(x)) if direction else x
+            start = x.new_zeros(1, x.size(1), lstm.hidden_size)
+            states = torch.lstm(given, (start, start), own, True, 1, 0.0, True, False, False)[0]
+            outputs.append(
+                states.gather(0, reversed_words.expand_as(states)) if direction else states
+            )
+        x = torch.cat(outputs, dim=2)
+    return x * real
 
 
 class FeedForward(nn.Module):

@@ -11,7 +11,7 @@ from functools import partial
 
 from ..attention import AttentionPlan
 from ..errors import Faults
-from ..patterns import Vocabulary, mma_vocabulary, parse_patterns, words_for
+from ..words import Words, mma_words, parse_patterns, words_for
 from .transformer import (
     PatternedTransformer,
     PatternedTransformerConfig,
@@ -30,7 +30,7 @@ class MMAConfig(PatternedTransformerConfig):
         metadata={
             "help": "patterns of the encoder's heads, a comma list, each for an equal share of "
             "them (forward is the future, backward the past)",
-            "words": partial(words_for, "encoder", mma_vocabulary(1)),
+            "words": partial(words_for, "encoder", mma_words(1)),
         },
     )
     local_window: int = field(
@@ -49,15 +49,15 @@ class MMA(PatternedTransformer):
 
     @classmethod
     def words(cls, cfg, side):
-        return words_for(side, mma_vocabulary(cfg.local_window) if side == "encoder" else {})
+        return words_for(side, mma_words(cfg.local_window) if side == "encoder" else {})
 
 
-def head_plans(cfg, side: str, vocabulary: Vocabulary, faults: Faults) -> tuple[AttentionPlan, ...]:
+def head_plans(cfg, side: str, words: Words, faults: Faults) -> tuple[AttentionPlan, ...]:
     """Plan the heads of ``--head-patterns`` for every layer of a side."""
     if cfg.local_window < 1:
         faults.add("--local-window", cfg.local_window, "use 1 or more")
     flag, value, heads = "--head-patterns", cfg.head_patterns, getattr(cfg, side).attention_heads
-    patterns = parse_patterns(flag, value, vocabulary, faults, decoder=side == "decoder")
+    patterns = parse_patterns(flag, value, words, faults)
     if not patterns:
         return ()
     if heads % len(patterns):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import re
 import sys
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MethodType
 
@@ -28,13 +29,15 @@ from fairseq.modules.transformer_layer import (
 )
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
-from torch import nn
+from torch import Tensor, nn
 
 from ..attention import AttentionPlan
-from ..attention.sdpa import shared_masks
+from ..attention.compute import takes_sdpa
+from ..attention.problem import Branch, Masks
+from ..attention.sdpa import kernels_for, make_masks
 from ..cross_entropy import has_bfloat16
 from ..errors import Faults, UserError
-from ..patterns import Vocabulary, words_for
+from ..words import Words, words_for
 from .config import PatternedTransformerConfig, nested_config, with_defaults
 from .fast_dropout import use_fast_dropout
 from .self_attention import PatternedSelfAttention
@@ -65,7 +68,7 @@ class PlannedModel:
         raise TypeError(f"{cls.__name__} does not define plan()")
 
     @classmethod
-    def words(cls, cfg: TransformerConfig, side: str) -> Vocabulary:
+    def words(cls, cfg: TransformerConfig, side: str) -> Words:
         """Return the paper's words for patterns of the ``encoder`` or the ``decoder``."""
         return words_for(side, {})
 
@@ -109,6 +112,8 @@ class PlannedModel:
             # What fairseq refuses: embeddings that cannot be shared, missing files.
             raise UserError(f"{name} cannot be built from these settings:\n  {error}") from error
         use_fast_dropout(model)
+        if cfg.compile:
+            compile_layers(model)
         return model
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
@@ -140,12 +145,12 @@ class PatternedTransformer(PlannedModel, TransformerModelBase):
     @classmethod
     def encoder_type(cls, cfg: TransformerConfig) -> type[TransformerEncoderBase]:
         """Return the class of the encoder; override it to change more than the layers."""
-        return TransformerEncoderBase if cfg.plans.encoder is None else PatternedEncoder
+        return PatternedEncoder
 
     @classmethod
     def decoder_type(cls, cfg: TransformerConfig) -> type[TransformerDecoderBase]:
         """Return the class of the decoder, likewise."""
-        return TransformerDecoderBase if cfg.plans.decoder is None else PatternedDecoder
+        return PatternedDecoder
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):
@@ -181,14 +186,14 @@ class PatternedTransformer(PlannedModel, TransformerModelBase):
 
 
 class PatternedEncoder(TransformerEncoderBase):
-    """fairseq's encoder with a plan for each layer (``cfg.plans.encoder``)."""
+    """fairseq's encoder with a plan for each layer (``cfg.plans.encoder``), or its own layers."""
 
     def __init__(self, cfg, dictionary, embed_tokens, return_fc=False):
-        self._plans = iter(cfg.plans.encoder)
+        self._plans = iter(cfg.plans.encoder or ())
         super().__init__(cfg, dictionary, embed_tokens, return_fc)
 
     def build_encoder_layer(self, cfg):
-        return wrapped(PatternedEncoderLayer(cfg, next(self._plans), self.return_fc), cfg)
+        return wrapped(PatternedEncoderLayer(cfg, next(self._plans, None), self.return_fc), cfg)
 
     def forward_scriptable(
         self, src_tokens, src_lengths=None, return_all_hiddens=False, token_embeddings=None
@@ -198,18 +203,19 @@ class PatternedEncoder(TransformerEncoderBase):
         fairseq tests for padding again in each layer, and a GPU waits for each answer.
         """
         padding = src_tokens.eq(self.padding_idx)
-        padded = bool(padding.any())
         x, embedded = self.forward_embedding(src_tokens, token_embeddings)
-        if padded:
+        masks = LayerMasks(self, padding)
+        if masks.padding is not None:
             x = x.masked_fill(padding.unsqueeze(-1), 0)
         x = x.transpose(0, 1)  # [n, b, d]
         states, fc_results = [x], []
-        with shared_masks():
+        with kernels_for(x.device):
             for layer in self.layers:
-                x = layer(x, encoder_padding_mask=padding if padded else None)
+                x = layer(x, encoder_padding_mask=masks.of(layer))
                 x, fc_result = x if isinstance(x, tuple) else (x, None)
-                states.append(x)
-                fc_results.append(fc_result)
+                if return_all_hiddens:
+                    states.append(x)
+                    fc_results.append(fc_result)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
         return {
@@ -217,32 +223,21 @@ class PatternedEncoder(TransformerEncoderBase):
             "encoder_padding_mask": [padding],
             "encoder_embedding": [embedded],
             "encoder_states": states if return_all_hiddens else [],
-            "fc_results": fc_results if return_all_hiddens else [],
+            "fc_results": fc_results,
             "src_tokens": [],
             "src_lengths": [padding.logical_not().sum(dim=1, keepdim=True, dtype=torch.int32)],
         }
 
 
-class PatternedEncoderLayer(TransformerEncoderLayerBase):
-    """fairseq's encoder layer with a planned self-attention."""
-
-    def __init__(self, cfg, plan: AttentionPlan, return_fc=False):
-        self._plan = plan
-        super().__init__(cfg, return_fc)
-
-    def build_self_attention(self, embed_dim, cfg):
-        return _self_attention(embed_dim, cfg.encoder.attention_heads, self._plan, cfg)
-
-
 class PatternedDecoder(TransformerDecoderBase):
-    """fairseq's decoder with a causal plan for each layer (``cfg.plans.decoder``).
+    """fairseq's decoder with a causal plan for each layer (``cfg.plans.decoder``), or its own.
 
     Raises:
         ValueError: if the self-attention of a layer sees the future, whoever planned it.
     """
 
     def __init__(self, cfg, dictionary, embed_tokens, **kwargs):
-        self._plans = iter(cfg.plans.decoder)
+        self._plans = iter(cfg.plans.decoder or ())
         super().__init__(cfg, dictionary, embed_tokens, **kwargs)
         planned = 0
         for number in range(len(self.layers)):  # with layer dropout, iteration leaves some out
@@ -251,40 +246,143 @@ class PatternedDecoder(TransformerDecoderBase):
                     planned += 1
                     if fault := module.sees_future():
                         raise ValueError(f"decoder layer {number + 1}, {fault}; a decoder must not")
-        self._all_causal = planned == len(self.layers)
+        self._planned, self._all_causal = planned > 0, planned == len(self.layers)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        return wrapped(PatternedDecoderLayer(cfg, next(self._plans), no_encoder_attn), cfg)
+        return wrapped(PatternedDecoderLayer(cfg, next(self._plans, None), no_encoder_attn), cfg)
 
     def buffered_future_mask(self, tensor):
-        """Return no mask if all layers are causal by themselves; fairseq's holds n^2 numbers."""
-        return None if self._all_causal else super().buffered_future_mask(tensor)
+        """Return ours if all layers are causal by themselves; fairseq's mask has n^2 numbers."""
+        return _MASKS.get() if self._all_causal else super().buffered_future_mask(tensor)
 
-    def extract_features(self, prev_output_tokens, encoder_out=None, *args, **kwargs):
+    def extract_features(
+        self,
+        prev_output_tokens,
+        encoder_out=None,
+        incremental_state=None,
+        full_context_alignment=False,
+        *args,
+        **kwargs,
+    ):
         """Return fairseq's features.
 
         Raises:
             UserError: if ``full_context_alignment``, which looks at future tokens, is set.
         """
-        full_context = kwargs.get("full_context_alignment", args[1] if len(args) > 1 else False)
-        if full_context:
+        if full_context_alignment and self._planned:
             raise UserError(
                 "full_context_alignment: the patterns of this decoder see no future token; "
                 "use an architecture whose decoder is fairseq's own"
             )
-        with shared_masks():
-            return super().extract_features(prev_output_tokens, encoder_out, *args, **kwargs)
+        masks = None
+        self.cross_self_attention = self.cfg.cross_self_attention
+        if incremental_state is None:
+            masks = LayerMasks(self, prev_output_tokens.eq(self.padding_idx))
+            # Of this, fairseq's decoder always passes the padding on, and else asks for it.
+            self.cross_self_attention |= not masks.asks
+        token = _MASKS.set(masks)
+        try:
+            with kernels_for(prev_output_tokens.device):
+                return super().extract_features(
+                    prev_output_tokens,
+                    encoder_out,
+                    incremental_state,
+                    full_context_alignment,
+                    *args,
+                    **kwargs,
+                )
+        finally:
+            _MASKS.reset(token)
 
 
-class PatternedDecoderLayer(TransformerDecoderLayerBase):
-    """fairseq's decoder layer with a planned self-attention."""
+#: The masks of the decoder that is running; fairseq's code between has no argument for them.
+_MASKS: ContextVar[LayerMasks | None] = ContextVar("masks", default=None)
 
-    def __init__(self, cfg, plan: AttentionPlan, no_encoder_attn=False):
+
+class LayerMasks:
+    """What the layers of a side get as padding mask in one forward pass.
+
+    On a GPU, under a compiler and over long sentences that is padding and patterns together, made
+    once for all layers of the same patterns.
+
+    Attributes:
+        asks: whether it may be asked if there is any padding, which a GPU's host would wait for.
+        padding: ``[b, n]``, True = padding; None: there is none.
+    """
+
+    def __init__(self, side: TransformerEncoderBase | TransformerDecoderBase, padding: Tensor):
+        cfg, device, n = side.cfg, padding.device, padding.size(1)
+        compiled = cfg.compile and torch.is_grad_enabled()
+        self.asks = device.type == "cpu" and not compiled
+        self.padding = None if self.asks and not padding.any() else padding
+        rate = cfg.attention_dropout if side.training else 0.0
+        self._together = compiled or takes_sdpa(device, n, rate)
+        dtype = side.embed_tokens.weight.dtype
+        if torch.is_autocast_enabled(device.type):
+            dtype = torch.get_autocast_dtype(device.type)
+        self._rest = (n, n, self.padding, dtype, device)
+        self._made: dict[tuple[Branch, ...], Masks] = {}
+
+    def of(self, layer: nn.Module) -> Tensor | Masks | None:
+        """Return what ``layer`` gets."""
+        branches = getattr(layer.self_attn, "branches", None)
+        if branches is None or not self._together:
+            return self.padding
+        if branches not in self._made:
+            self._made[branches] = make_masks(branches, *self._rest)
+        return self._made[branches]
+
+
+class CompiledInTraining(nn.Module):
+    """A layer that runs compiled, if it was compiled, where a model learns.
+
+    Beam search, with another length at each step and its own state, is left as it is.
+    """
+
+    def __call__(self, x, *args, **kwargs):
+        if isinstance(masks := kwargs.get("self_attn_mask"), LayerMasks):
+            kwargs |= {"self_attn_mask": None, "self_attn_padding_mask": masks.of(self)}
+        if not torch.is_grad_enabled():
+            return self._call_impl(x, *args, **kwargs)
+        if self._compiled_call_impl is not None:
+            x = x.contiguous()  # as between layers, so that the first is no case of its own
+        return super().__call__(x, *args, **kwargs)
+
+
+class PatternedEncoderLayer(CompiledInTraining, TransformerEncoderLayerBase):
+    """fairseq's encoder layer with a planned self-attention; None: its own."""
+
+    def __init__(self, cfg, plan: AttentionPlan | None, return_fc=False):
+        self._plan = plan
+        super().__init__(cfg, return_fc)
+
+    def build_self_attention(self, embed_dim, cfg):
+        if self._plan is None:
+            return super().build_self_attention(embed_dim, cfg)
+        return _self_attention(embed_dim, cfg.encoder.attention_heads, self._plan, cfg)
+
+
+class PatternedDecoderLayer(CompiledInTraining, TransformerDecoderLayerBase):
+    """fairseq's decoder layer, likewise."""
+
+    def __init__(self, cfg, plan: AttentionPlan | None, no_encoder_attn=False):
         self._plan = plan
         super().__init__(cfg, no_encoder_attn)
 
-    def build_self_attention(self, embed_dim, cfg, add_bias_kv=False, add_zero_attn=False):
+    def build_self_attention(self, embed_dim, cfg, **kwargs):
+        if self._plan is None:
+            return super().build_self_attention(embed_dim, cfg, **kwargs)
         return _self_attention(embed_dim, cfg.decoder.attention_heads, self._plan, cfg)
+
+
+def compile_layers(model: nn.Module, **settings) -> None:
+    """Compile each layer in place: names of weights stay as they are.
+
+    ``settings``: of ``torch.compile``.
+    """
+    for module in model.modules():
+        if isinstance(module, CompiledInTraining):
+            module.compile(dynamic=True, **settings)
 
 
 def _self_attention(embed_dim, num_heads, plan, cfg) -> PatternedSelfAttention:
@@ -322,6 +420,9 @@ def _kept(plans, layers_to_keep: str | None):
 
 def check_stock_settings(cfg: TransformerConfig, faults: Faults) -> None:
     """Refuse what fairseq's Transformer settings allow but these models cannot do."""
+    if cfg.compile and cfg.checkpoint_activations:
+        use = "--checkpoint-activations cannot be compiled; leave out one of them"
+        faults.add("--compile", True, use)
     for setting in ("dropout", "attention_dropout", "activation_dropout", "relu_dropout"):
         rate = getattr(cfg, setting)
         if not 0 <= rate <= 1:

@@ -1,7 +1,8 @@
 """Training that gives the same weights whether or not it is interrupted and resumed.
 
-In single precision or bfloat16: of ``--fp16``, fairseq saves the scale of the loss, not when it is
-to grow.  ``--curriculum`` and ``--update-ordered-indices-seed`` are not covered either.
+With ``--fp16`` it gives nearly the same: fairseq goes on from weights rounded to float16, and
+begins anew to count when the scale of the loss may grow.  On a GPU, the order of additions differs
+from run to run anyway.  ``--curriculum`` and ``--update-ordered-indices-seed`` are not covered.
 
 ``--task translation_resumable``.  Under fairseq's task ``translation``, training makes its batches
 once, from the seed and the epoch in which it starts.  If it is resumed in another epoch, it

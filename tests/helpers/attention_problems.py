@@ -15,7 +15,7 @@ from itertools import combinations, product
 import pytest
 import torch
 
-from fairseq_hybrid_attn.attention import sdpa, short
+from fairseq_hybrid_attn.attention import cpu, sdpa
 from fairseq_hybrid_attn.attention.problem import AttentionProblem, AttentionResult
 from fairseq_hybrid_attn.attention.reference import allowed_keys, reference
 from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, Band, Pattern, local, local_past
@@ -213,18 +213,18 @@ class Way:
             yield self.compute
 
 
-def _short(**settings) -> Way:
-    return Way(short.short, settings=tuple((short, name, x) for name, x in settings.items()))
+def _on_cpu(**settings) -> Way:
+    return Way(cpu.on_cpu, settings=tuple((cpu, name, x) for name, x in settings.items()))
 
 
 HUGE = 2**40
 WAYS = {
     "reference": Way(reference, able=lambda problem: True),
-    "short": _short(),
-    "short, recomputed": _short(SMALL=0, CHUNK=HUGE),
-    "short, by heads": _short(SMALL=0, CHUNK=1),
-    "short, by some heads": _short(CHUNK=2**12),
-    "sdpa": Way(sdpa.sdpa, sdpa.able),
+    "cpu": _on_cpu(),
+    "cpu, recomputed": _on_cpu(SMALL=0, CHUNK=HUGE),
+    "cpu, by heads": _on_cpu(SMALL=0, CHUNK=1),
+    "cpu, by some heads": _on_cpu(CHUNK=2**12),
+    "sdpa": Way(sdpa.sdpa, sdpa.supports),
 }
 REFERENCE = WAYS["reference"]
 

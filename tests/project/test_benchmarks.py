@@ -55,7 +55,7 @@ def test_all_benchmarks_at_a_tiny_size(tmp_path):
 def test_other_toolkits_are_timed_where_they_are_installed(tmp_path):
     file, dtype = tmp_path / "others.json", "bf16" if has_bfloat16() else "fp32"
     options = [*TINY[: TINY.index("--cases")], "--rounds", 1, "--dtype", dtype, "--json", file]
-    done = run_forked("benchmarks.others", options, ROOT)
+    done = run("others", *options)
     assert done.returncode == 0, done.stderr[-3000:]
     results = json.loads(file.read_text())["results"]
 
@@ -77,4 +77,4 @@ def test_other_toolkits_are_timed_where_they_are_installed(tmp_path):
 def test_wrong_names_are_refused():
     done = run("operators")
     assert done.returncode == 1
-    assert "operators: use step, generation, launches" in done.stderr
+    assert "operators: use step, generation, others" in done.stderr

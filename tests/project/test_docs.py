@@ -2,15 +2,17 @@
 
 import re
 import runpy
+import sys
 from pathlib import Path
 
+import pytest
 import torch
 from analysed import make_data
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
 from models import ARCHITECTURES, CONFIGURATIONS, LANGUAGE_MODELS, TINY, build
 
-from fairseq_hybrid_attn import patterns, record_attention
+from fairseq_hybrid_attn import record_attention, words
 from fairseq_hybrid_attn.models.config import FlatTransformerConfig
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +52,7 @@ def test_the_picture_is_of_the_patterns():
 
 
 def test_a_custom_pattern_is_a_class_and_a_word(monkeypatch):
-    monkeypatch.setattr(patterns, "_REGISTERED", {"encoder": {}, "decoder": {}})
+    monkeypatch.setattr(words, "_PATTERNS", {"encoder": {}, "decoder": {}})
     exec(snippet("README.md", "from dataclasses"), {})
     model = build("transformer_hysan", **{**TINY, "encoder_branches": "global,s2"})
     with record_attention(model) as records:
@@ -90,13 +92,26 @@ def test_the_page_on_the_attention_module_is_a_program():
     """Its model learns, and its record has the shapes that it names."""
     scope = {}
     for code in snippets(
-        "docs/python.md", "## The attention, without fairseq", "## Trained models"
+        "docs/python.md", "## The attention, without fairseq", "## In Hugging Face's models"
     ):
         exec(code, scope)
     assert scope["loss"] < 0.1
     record = scope["record"]
     assert record.weights.shape == (4, 16, 4, 12, 12)
     assert record.branches.shape == record.gates.shape == (4, 12, 16, 32)
+
+
+def test_the_page_on_hugging_face_is_a_program(tmp_path, monkeypatch, capsys):
+    """What it saves last, it loads again."""
+    monkeypatch.setitem(sys.modules, "torchaudio", None)  # it may not load
+    pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+    (code,) = snippets("docs/python.md", "## In Hugging Face's models", "## Trained models")
+    scope = {}
+    exec(code, scope)
+    again = scope["again"].state_dict()
+    torch.testing.assert_close(dict(scope["model"].state_dict()), dict(again))
+    assert capsys.readouterr().out.count("tensor(") == 2
 
 
 def test_nothing_is_forgotten_that_an_architecture_needs():

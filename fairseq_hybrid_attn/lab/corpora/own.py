@@ -141,9 +141,10 @@ def texts_of(where: Sequence[Path]) -> Texts:
 
 def pairs_given(corpus: Corpus) -> str:
     """How many pairs the user's files have, for display."""
-    paths = {item.file: item.path for item in corpus.archives}
+    paths = {item.file: item.path for item in corpus.archives if item.path}
     first = {part: paths[names[0]] for part, names in corpus.files.items()}
-    return ", ".join(f"{part} {sum(1 for _ in lines(path)):,}" for part, path in first.items())
+    counts = {part: sum(1 for line in lines(path)) for part, path in first.items()}
+    return ", ".join(f"{part} {count:,}" for part, count in counts.items())
 
 
 def common_languages(texts: Texts, place: object) -> list[str]:

@@ -23,14 +23,15 @@ from ...attention import AttentionRecord, PatternedAttention
 from ...attention.fusion import GateKind
 from ...errors import UserError
 from ...models.transformer import PatternedTransformer
-from ...patterns import FUTURE, GLOBAL, PAST, Pattern, Vocabulary, local, local_past
+from ...patterns import FUTURE, GLOBAL, PAST, Pattern, local, local_past
+from ...words import Words
 from . import CROSS, DECODER, ENCODER, KINDS
 
 #: The modules that can be recorded.
 Attention: TypeAlias = PatternedAttention | MultiheadAttention
 
 #: For attention that no paper here names.
-_PLAIN: Vocabulary = {
+_PLAIN: Words = {
     "global": GLOBAL,
     "past": PAST,
     "future": FUTURE,
@@ -344,14 +345,14 @@ def _patterns(kind: str, attention: Attention) -> list[list[Pattern]]:
     return [[PAST if kind == DECODER else GLOBAL] * heads]
 
 
-def _vocabulary(model: Any, kind: str) -> Vocabulary:
+def _vocabulary(model: Any, kind: str) -> Words:
     if not isinstance(model, PatternedTransformer) or kind == CROSS:
         return _PLAIN
     words = model.words(model.cfg, kind)
     return {**words, **{word: _PLAIN[word] for word in _PLAIN if word not in words}}
 
 
-def word_of(pattern: Pattern, words: Vocabulary) -> str:
+def word_of(pattern: Pattern, words: Words) -> str:
     """The word for a pattern, or for its family with a number; its ``repr`` if it has none."""
     for word, meaning in words.items():
         if meaning == pattern:

@@ -27,9 +27,9 @@ from .fairseq_commands import flags
 from .plan import Plan
 from .workspace_flags import add_own, add_running, doing, shared, workspace
 
-#: What --write writes, by the ending of its name; .html is the page of `report`.
-_FORMATS = {".md": "markdown", ".csv": "csv", ".json": "json"}
-ENDINGS = (*_FORMATS, ".html")
+#: What --write writes, by the ending of its name; .html is the page of ``report``.
+WRITTEN = {".md": "markdown", ".csv": "csv", ".json": "json"}
+ENDINGS = (*WRITTEN, ".html")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def compare(plan: Plan, doing: Doing, write: Sequence[Path] = ()) -> None:
         for path in pages if done else []:
             run_program([*report, *flags(output=path)], plan.workspace.root / "report.log")
         for path in [path for path in write if path not in pages]:
-            path.write_text(FORMATS[_FORMATS[path.suffix]](numbers), encoding="utf-8")
+            path.write_text(FORMATS[WRITTEN[path.suffix]](numbers), encoding="utf-8")
         hint = f"\nOn one page: {shlex.join(report)}\n" if done and not pages else ""
         return FORMATS["terminal"](numbers) + hint
 

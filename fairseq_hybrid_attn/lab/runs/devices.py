@@ -23,9 +23,8 @@ CPU_TUNING = {
     "GOMP_SPINCOUNT": "1000",
 }
 
-#: The precisions of training on a GPU, the default first.  fairseq-train takes ``--bf16`` for one
-#: of a TPU's flags, and fails.
-GPU_PRECISIONS = ("fp16", "fp32")
+#: The precisions of training on a GPU, the default first.
+GPU_PRECISIONS = ("fp16", "bf16", "fp32")
 
 #: The fewest tokens that a device takes at once; with fewer, a long sentence could stop training.
 SMALLEST_SHARE = 512
@@ -39,7 +38,7 @@ class Devices:
     world: int = 1  # processes that train together, on all nodes; a GPU each
     visible: tuple[int, ...] = ()  # the GPUs of this node that the run uses; empty: all of them
     threads: int = 1  # of a process on CPU
-    precision: str = "fp32"  # or on a GPU fp16, on a CPU bf16; auto is left to the run
+    precision: str = "fp32"  # or bf16, on a GPU fp16; auto is left to the run
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
         environment = dict(base)
@@ -92,7 +91,6 @@ def slots(
         room = max(1, default_workers() // threads)
         cpu = Devices("cpu", threads=threads, precision=precision)
         return [cpu] * min(jobs or room, room)
-    check_gpu_precision(precision)
     if count < per_run and pretend:
         return [Devices("cuda", per_run, precision=precision)] * (jobs or 1)
     if count < per_run:
@@ -151,7 +149,6 @@ def of_launched(launched: Mapping[str, str], kind: str, precision: str) -> Devic
         threads = int(os.environ.get("OMP_NUM_THREADS") or 1)
         check_cpu_precision(precision)
         return Devices("cpu", world, threads=threads, precision=precision)
-    check_gpu_precision(precision)
     return Devices("cuda", world, precision=precision)
 
 
@@ -167,8 +164,3 @@ def cuda_count() -> int:
     import torch  # here, since it takes seconds and a plan for CPU does not need it
 
     return torch.cuda.device_count()
-
-
-def check_gpu_precision(precision: str) -> None:
-    if precision == "bf16":
-        raise UserError("--precision bf16: fairseq-train has it on a CPU or TPU alone; use fp16")

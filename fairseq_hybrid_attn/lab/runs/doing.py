@@ -85,8 +85,8 @@ def do(plans: Sequence[Plan], doing: Doing, show: Callable[[Plan], str]) -> None
     from .scheduler import do_runs  # here: a plan needs it not
 
     stop_at_signals()
-    able = {run.name: (run, state) for able, _ in checked for run, state in able}
-    to_do = [(run, state) for run, state in able.values() if state.is_to_do(doing.redo)]
+    known = {run.name: (run, state) for able, _ in checked for run, state in able}
+    to_do = [(run, state) for run, state in known.values() if state.is_to_do(doing.redo)]
     what = doing.downloads, doing.prepare_only, doing.keep_checkpoints
     try:
         problems = do_runs(to_do, plans[0].workspace, where, doing.slurm, *what)
@@ -101,7 +101,7 @@ def do(plans: Sequence[Plan], doing: Doing, show: Callable[[Plan], str]) -> None
         told += ["Once this is fixed, the same command resumes."]
     if faults:
         told += [f"{len(faults)} cannot be run: see the plan above."]
-    stale = [f"  {n}: {state}" for n, (_, state) in able.items() if state.state is State.STALE]
+    stale = [f"  {n}: {state}" for n, (_, state) in known.items() if state.state is State.STALE]
     if stale and not doing.redo:
         other = "; another --name keeps both" * plans[0].table.is_own
         told += ["Stale, and left as it is:", *stale, f"{REDO}{other}."]

@@ -27,6 +27,9 @@ NEVER = 1_000_000
 #: A value in settings that stands for the source language of the corpus.
 SOURCE = "source"
 
+#: Flags of training; fairseq-train takes --bf16 for one of a TPU's.
+_PRECISIONS = {"fp32": [], "fp16": ["--fp16"], "bf16": ["--autocast-bf16"]}
+
 #: Tokens of a batch in translation.
 GENERATE_TOKENS = {"cpu": 4000, "cuda": 12000}
 #: With any other multiple, fairseq-generate leaves out the last batch, that of the longest
@@ -339,7 +342,7 @@ def _device_flags(devices: Devices) -> list[str]:
     gloo = flags(distributed_backend="gloo", ddp_backend="legacy_ddp")
     return [
         *flags(distributed_world_size=devices.world),
-        *flags({f"{'cpu-' * on_cpu}{devices.precision}": devices.precision != "fp32"}),
+        *_PRECISIONS[devices.precision],
         # Otherwise fairseq would send the pickled checkpoint to the other processes.
         *flags(load_checkpoint_on_all_dp_ranks=several),
         *(flags(cpu=True, num_workers=0) if on_cpu else []),

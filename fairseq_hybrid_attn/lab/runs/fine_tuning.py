@@ -31,13 +31,13 @@ def settings_from(trained: TrainedModel) -> dict:
     before = Settings.of_dict(trained.settings)
     train = {**before.train, WEIGHTS_OF: str(trained.checkpoint.resolve())}
     train["lr"] = last_rate(before)
-    for flag, length in (("max-update", before.updates), ("max-epoch", before.epochs)):
-        if length:
-            train[flag] = max(1, round(_SHARE * length))
-    if before.updates and "warmup-updates" in train:
-        train["warmup-updates"] = max(1, round(_SHARE * train["max-update"]))
-    if before.updates and "total-num-update" in train:
-        train["total-num-update"] = train["max-update"]
+    if before.epochs:
+        train["max-epoch"] = max(1, round(_SHARE * before.epochs))
+    if before.updates:
+        updates = max(1, round(_SHARE * before.updates))
+        warm_up = max(1, round(_SHARE * updates))
+        lengths = {"max-update": updates, "total-num-update": updates, "warmup-updates": warm_up}
+        train |= {flag: length for flag, length in lengths.items() if flag in train}
     made = before.checkpoints
     every = made.every if made.unit == "epoch" else max(1, round(_SHARE * made.every))
     return {
@@ -52,7 +52,7 @@ def settings_from(trained: TrainedModel) -> dict:
 def last_rate(settings: Settings) -> float:
     """The learning rate that a training ends with, or a tenth of its highest where that is low."""
     train, updates = settings.train, settings.updates
-    highest, warm_up = float(train["lr"]), int(train.get("warmup-updates") or 0)
+    highest, warm_up = float(str(train["lr"])), float(train.get("warmup-updates") or 0)
     last = _SHARE * highest
     if train.get("lr-scheduler") == "inverse_sqrt" and updates and warm_up:
         last = highest * min(1.0, math.sqrt(warm_up / updates))

@@ -15,7 +15,7 @@ import yaml
 
 from ...errors import UserError
 from ..cli.flags import positive
-from .devices import Devices, check_cpu_precision, check_gpu_precision, slots
+from .devices import Devices, check_cpu_precision, slots
 from .fairseq_commands import shell
 from .plan import run_of_row
 from .script import script
@@ -51,8 +51,9 @@ def run(args: argparse.Namespace) -> None:
         print(script(asked, args.command_line), end="")
         return
     if args.devices:
-        (check_cpu_precision if args.device == "cpu" else check_gpu_precision)(args.precision)
         kind = "cpu" if args.device == "cpu" else "cuda"
+        if kind == "cpu":
+            check_cpu_precision(args.precision)
         devices = Devices(kind, args.devices, (), 1, args.precision)
     else:
         devices = slots(args.device, 1, 1, 1, args.precision)[0]

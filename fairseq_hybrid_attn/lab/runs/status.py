@@ -25,7 +25,7 @@ from .fairseq_commands import RunFolder
 from .results import read_begun, read_result
 from .workspace import Run
 
-#: The criteria that take --cpu-bf16.
+#: The criteria that take --autocast-bf16.
 BF16_CRITERIA = (
     "fused_label_smoothed_cross_entropy",
     "label_smoothed_cross_entropy_with_supervised_attention",
@@ -191,14 +191,16 @@ def devices_of(run: Run, devices: Devices) -> Devices:
     from ...cross_entropy import has_bfloat16
 
     precision, begun = devices.precision, read_begun(run.folder.begun)
-    train = run.settings.train
-    if devices.kind != "cpu":
-        if precision == "auto":
-            known = (begun or {}).get("precision")
-            precision = known if known in GPU_PRECISIONS else GPU_PRECISIONS[0]
-    elif train.get("criterion") not in BF16_CRITERIA or train.get("checkpoint-activations"):
+    train, on_cpu = run.settings.train, devices.kind == "cpu"
+    if not on_cpu and precision == "auto":
+        known = (begun or {}).get("precision")
+        precision = known if known in GPU_PRECISIONS else GPU_PRECISIONS[0]
+    without = train.get("criterion") not in BF16_CRITERIA or train.get("checkpoint-activations")
+    if without and (on_cpu or precision == "bf16"):
         precision = "fp32"  # the others know nothing else
-    elif precision == "auto":  # several processes, perhaps on unlike machines, must agree
+    elif (
+        on_cpu and precision == "auto"
+    ):  # several processes, perhaps on unlike machines, must agree
         wanted = begun.get("precision") == "bf16" if begun else devices.world == 1
         precision = "bf16" if wanted and has_bfloat16() else "fp32"
     return replace(devices, precision=precision)

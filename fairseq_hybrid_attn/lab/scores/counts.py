@@ -9,7 +9,7 @@ as many sentences as there are, with replacement, the same ones for all systems.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -137,7 +137,7 @@ class Score:
 
     value: float
     signature: str  # how it was computed, in sacrebleu's notation
-    counts: SentenceCounts | None = None
+    counts: SentenceCounts | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, counts: SentenceCounts) -> Score:

@@ -20,6 +20,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from ...errors import UserError
+from ..corpora.test_sets import TestSets, slices
 from ..corpora.tokenisers import LineFunction, detokeniser, tokeniser
 from ..corpora.words import base_language, has_spaces
 from ..files.checksums import digest
@@ -146,6 +147,24 @@ def check_parallel(systems: Mapping[str, Sequence[object]], *references: list[st
     for name, lines in named.items():
         if len(lines) != count:
             raise UserError(f"{name}: {len(lines)} lines, but the reference has {count}")
+
+
+def score_sets(
+    metrics: Sequence[Any],  # of these, or COMET
+    translations: list[str],
+    references: Sequence[list[str]],
+    sets: TestSets,
+) -> dict[str, Score]:
+    """The scores of a text, and of each test set in it: ``bleu``, ``bleu.news``."""
+    whole = {metric.name: metric.counts(translations, *references) for metric in metrics}
+    numbers = range(len(translations))
+    return {
+        f"{metric.name}{suffix}": metric.score_of(
+            whole[metric.name].of(numbers[part], f"{whole[metric.name].text}{suffix}")
+        )
+        for suffix, part in slices(sets, len(translations)).items()
+        for metric in metrics
+    }
 
 
 # -- The metrics ------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ from .metrics import (
     check_tokenizer,
     default_scores,
     language,
+    score_sets,
 )
 from .statistics import estimate
 
@@ -83,8 +84,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     check_arguments(args)
-    args.target_lang = language(args.target_lang)
-    metrics: list[Metric | Comet] = [*choose_metrics(args)]
+    target = language(args.target_lang)
+    metrics: list[Metric | Comet] = [*choose_metrics(args, target)]
     if args.comet:
         metrics.append(Comet(args.comet, read_lines(args.source)))
     references = [read_lines(path) for path in args.reference]
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace) -> None:
     if args.hypotheses:
         translations = read_lines(args.hypotheses)
     else:
-        kinds = (args.subwords, args.tokenizer, args.target_lang, args.missing or "error")
+        kinds = (args.subwords, args.tokenizer, target, args.missing or "error")
         translations, missing = read_generated(args.generated, references, *kinds)
     if args.tokenizer != "given" and all(one.name != "given_bleu" for one in metrics):
         for path, lines in zip(args.reference, references, strict=True):
@@ -102,16 +103,13 @@ def run(args: argparse.Namespace) -> None:
         if args.hypotheses:
             warn_if_not_text(translations, args.hypotheses)
     sets = read_test_sets(args.test_sets, count) if args.test_sets else {}
-    parts = slices(sets, count)
-    scores: dict[str, Score] = {}
-    shown: dict[str, str] = {}
-    whole = {metric.name: metric.counts(translations, *references) for metric in metrics}
-    for suffix, part in parts.items():
-        for metric in metrics:
-            of_all = whole[metric.name]
-            counts = of_all.of(range(count)[part], f"{of_all.text}{suffix}")
-            scores[f"{metric.name}{suffix}"] = metric.score_of(counts)
-            shown[f"{metric.name}{suffix}"] = metric.line(counts)
+    scores = score_sets(metrics, translations, references, sets)
+    named = {metric.name: metric for metric in metrics}
+    shown = {
+        name: named[name.partition(".")[0]].line(score.counts)
+        for name, score in scores.items()
+        if score.counts
+    }
 
     if args.hypotheses_out:
         with atomic_write(args.hypotheses_out) as file:
@@ -120,25 +118,27 @@ def run(args: argparse.Namespace) -> None:
         versions = {key: found for metric in metrics for key, found in metric.versions().items()}
         content = {
             **{"scores": scores_as_dict(scores), "sentences": count, "missing": missing},
-            **{"target_lang": args.target_lang, "versions": versions},
+            **{"target_lang": target, "versions": versions},
             "translations": str(args.generated or args.hypotheses),
             "reference": list(map(str, args.reference)),
-            "parts": {suffix: [part.start, part.stop] for suffix, part in parts.items()},
+            "parts": {
+                suffix: [part.start, part.stop] for suffix, part in slices(sets, count).items()
+            },
         }
         write_json(args.json, content)
     print_scores(scores, shown, count, missing)
 
 
-def choose_metrics(args: argparse.Namespace) -> list[Metric]:
+def choose_metrics(args: argparse.Namespace, target: str) -> list[Metric]:
     if args.scores is None:
-        names = default_scores(args.target_lang)
+        names = default_scores(target)
     else:
         names = tuple(name.strip() for name in args.scores.split(","))
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"--scores: {name} twice")
         check_tokenizer(name, args.tokenizer if args.generated else None)
-    return [build_metric(name, args.target_lang, args.lowercase) for name in names]
+    return [build_metric(name, target, args.lowercase) for name in names]
 
 
 def check_arguments(args: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from ...errors import UserError
-from ..config.paper_tables import Cell, Column
+from ..config.paper_tables import Cell, CellName, Column
 from ..runs.plan import Plan
 from ..scores.counts import Score
 from ..scores.statistics import Compared, Estimate, difference, estimate
@@ -177,7 +177,7 @@ def _measured(
 
 
 def _of_baseline(
-    stored: StoredRuns, baseline: Cell | None, ours: tuple[str, str]
+    stored: StoredRuns, baseline: Cell | None, ours: tuple[CellName, str]
 ) -> dict[int, Score]:
     """The baseline's scores; none if it has none, or is the same run and score as ours."""
     if baseline is None or baseline.column.curve:

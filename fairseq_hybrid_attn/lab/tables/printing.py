@@ -240,8 +240,8 @@ def _record(numbers: TableNumbers, number: Number) -> dict[str, object]:
         "difference_half": _digits(other.half),
         "p": _digits(other.p),
         "parameters": number.parameters,
-        "updates": number.updates and f"{number.updates:.0f}",
-        "training_seconds": number.training_seconds and f"{number.training_seconds:.1f}",
+        "updates": "" if number.updates is None else f"{number.updates:.0f}",
+        "training_seconds": number.training_seconds,
         "signature": number.signature,
         "state": number.state,
     }

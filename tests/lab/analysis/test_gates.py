@@ -11,8 +11,7 @@ from every_model import SOURCES, TARGETS, sample
 from models import build_tiny
 from scipy.stats import t as student
 
-from fairseq_hybrid_attn import UserError, record_attention
-from fairseq_hybrid_attn.attention import fusion
+from fairseq_hybrid_attn import UserError, record_attention, words
 from fairseq_hybrid_attn.attention.fusion import Fusion, GateKind, HiddenGate
 from fairseq_hybrid_attn.lab.analysis import gates_figure, tags
 from fairseq_hybrid_attn.lab.analysis.gates_measure import Gates, ModelGates, Place
@@ -302,6 +301,7 @@ def test_tagger_writes_what_it_says(in_data, analyse):
 class OfHeads(Fusion):
     """A gate of each branch and head: the number of the branch plus a tenth of the head."""
 
+    mixes_positions = False
     gate_kind = GateKind(name="mine", meaning="made up", of_heads=True)
 
     def forward(self, branches, hidden, queries):
@@ -320,7 +320,7 @@ class Forgetful(OfHeads):
 
 
 def test_a_fusion_says_itself_what_its_gates_are(monkeypatch):
-    monkeypatch.setattr(fusion, "_REGISTERED", {"mine": OfHeads, "past": OfPast, "no": Forgetful})
+    monkeypatch.setattr(words, "_FUSIONS", {"mine": OfHeads, "past": OfPast, "no": Forgetful})
     gates = observed(build_tiny("hysan-gated", branch_fusion="mine")).of_model("m")
     assert gates.meanings == {"mine": "made up"} and gates.share is None
     of = {

@@ -1,11 +1,9 @@
 """The batch of an update has one size, however many devices share it."""
 
-from fairseq import options
 from refusals import check_refusals
 
 from fairseq_hybrid_attn.lab.config.settings import Batch
 from fairseq_hybrid_attn.lab.runs.devices import (
-    GPU_PRECISIONS,
     Devices,
     launcher,
     of_launched,
@@ -45,7 +43,6 @@ def test_devices_that_are_refused():
             (lambda: slots("cuda", 1000, None, 1, "auto"), "1000 GPUs"),
             (lambda: slots("cpu", 3, None, 1, "auto"), "3 GPUs for each run are requested, on the"),
             (lambda: slots("auto", 1000, None, 1, "auto"), "1000 GPUs"),  # not on a CPU instead
-            (lambda: slots("cuda", 1, None, 1, "bf16", pretend=True), "use fp16"),
             (lambda: launcher({"WORLD_SIZE": "two"}), "WORLD_SIZE"),
             (lambda: launcher({"WORLD_SIZE": "2"}), "WORLD_SIZE"),
             # A script of sbatch without srun: one process, which would wait for others.
@@ -67,16 +64,6 @@ def test_world_of_torchrun_and_slurm():
 def test_runs_do_not_take_themselves_for_a_launchers_processes():
     theirs = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_PORT": "1", "SLURM_NTASKS": "2"}
     assert without_launcher({**theirs, "PATH": "/bin"}) == {"PATH": "/bin"}
-
-
-def test_the_precision_of_a_gpu_is_what_fairseq_trains_in_there():
-    """Not bfloat16, as long as fairseq takes it for a TPU's."""
-
-    def is_of_a_tpu(precision):
-        flags = ["data", "--task", "translation", "--arch", "transformer", f"--{precision}"]
-        return options.parse_args_and_arch(options.get_training_parser(), flags).tpu
-
-    assert is_of_a_tpu("bf16") and not is_of_a_tpu(GPU_PRECISIONS[0])
 
 
 def test_environment_of_a_run():

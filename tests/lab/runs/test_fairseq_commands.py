@@ -63,6 +63,7 @@ def test_train():
     assert "--max-tokens 1024 --update-freq 1" in made
     assert "--distributed-world-size 4 --fp16 --load-checkpoint-on-all-dp-ranks" in made
     assert "--cpu" not in made
+    assert "--autocast-bf16" in train(Devices("cuda", precision="bf16"))
     aligned = train(train={**RAW["train"], "load-alignments": True})
     assert aligned.startswith("fairseq-train /corpus/aligned ")
 

@@ -254,7 +254,7 @@ def test_precision_on_a_cpu(run, monkeypatch):
     assert devices_of(run, auto).precision == "fp32"
     monkeypatch.setattr(cross_entropy, "has_bfloat16", lambda: True)
     assert devices_of(run, auto).precision == "bf16"
-    assert "--cpu-bf16" in run.commands(devices_of(run, auto)).train(1)
+    assert "--autocast-bf16" in run.commands(devices_of(run, auto)).train(1)
     assert devices_of(run, replace(auto, precision="fp32")).precision == "fp32"
     assert devices_of(run, replace(auto, world=2)).precision == "fp32"
     for begun, able, expected in [
@@ -276,6 +276,7 @@ def test_precision_on_a_cpu(run, monkeypatch):
 def test_a_training_on_gpus_keeps_its_precision(run):
     auto, single = (Devices("cuda", precision=name) for name in ("auto", "fp32"))
     assert devices_of(run, auto).precision == "fp16"
+    assert devices_of(run, replace(auto, precision="bf16")).precision == "bf16"
     begin(run, single)
     assert devices_of(run, auto) == devices_of(run, single) == single
     check_begun(run, replace(single, precision="fp16"))

@@ -4,7 +4,8 @@ from rows import CELLS, EVERY_TABLE, FULL
 
 from fairseq_hybrid_attn.errors import Faults
 from fairseq_hybrid_attn.lab.config.settings import Settings
-from fairseq_hybrid_attn.patterns import GLOBAL, HYSAN_DECODER, HYSAN_ENCODER, PAST, parse_patterns
+from fairseq_hybrid_attn.patterns import GLOBAL, PAST
+from fairseq_hybrid_attn.words import HYSAN_DECODER, HYSAN_ENCODER, parse_patterns
 
 POSITIONS = EVERY_TABLE["evidence/positions"]
 RUNS = {

@@ -332,8 +332,8 @@ def test_compiled_without_a_break_and_exported(name):
 def test_recording_changes_nothing_and_explains_the_output(name, monkeypatch):
     module, (x, padding), plan = attention(PLANS[name]), padded(), PLANS[name]
     seen = []
-    watched = staticmethod(lambda p: (seen.append(p.mix), compute(p))[1])
-    monkeypatch.setattr(PatternedAttention, "compute", watched)
+    noting = staticmethod(lambda p: (seen.append(p.mix), compute(p))[1])
+    monkeypatch.setattr(PatternedAttention, "compute", noting)
     plain = call(module, x, padding)
     with record_attention(module) as records:
         recorded = call(module, x, padding)

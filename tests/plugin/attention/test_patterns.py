@@ -5,18 +5,13 @@ from dataclasses import dataclass
 import pytest
 from brute_force import KINDS
 
-from fairseq_hybrid_attn import patterns as module
+from fairseq_hybrid_attn import words as module
 from fairseq_hybrid_attn.errors import Faults, UserError
-from fairseq_hybrid_attn.patterns import (
-    FUTURE,
-    GLOBAL,
+from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, Pattern, local, local_past
+from fairseq_hybrid_attn.words import (
     HYSAN_DECODER,
     HYSAN_ENCODER,
-    PAST,
-    Pattern,
-    local,
-    local_past,
-    mma_vocabulary,
+    mma_words,
     parse_patterns,
     register_pattern,
     words_for,
@@ -55,10 +50,10 @@ def test_words_of_the_papers():
     widths = tuple(local(k) for k in (1, 2, 5, 17))
     for value, vocabulary, patterns in (
         ("fw,bw", HYSAN_ENCODER, (PAST, FUTURE)),
-        ("forward,backward", mma_vocabulary(1), (FUTURE, PAST)),
+        ("forward,backward", mma_words(1), (FUTURE, PAST)),
         ("global, l1,l2,l5,l17", HYSAN_ENCODER, (GLOBAL, *widths)),
         ("fw,l5", HYSAN_DECODER, (PAST, local_past(5))),
-        ("local,global,local", mma_vocabulary(3), (local(3), GLOBAL, local(3))),
+        ("local,global,local", mma_words(3), (local(3), GLOBAL, local(3))),
     ):
         assert parsed(value, vocabulary) == patterns
 
@@ -101,7 +96,7 @@ class Changeable(Pattern):
 
 @pytest.fixture
 def registry(monkeypatch):
-    monkeypatch.setattr(module, "_REGISTERED", {"encoder": {}, "decoder": {}})
+    monkeypatch.setattr(module, "_PATTERNS", {"encoder": {}, "decoder": {}})
 
 
 def test_registered_words_are_added_to_those_of_a_side(registry):

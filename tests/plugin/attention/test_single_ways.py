@@ -4,11 +4,11 @@ import dataclasses
 
 import numpy
 import torch
-from attention_problems import WAYS, check, make, solve
+from attention_problems import WAYS, make, solve
 from brute_force import KINDS
 from scipy.special import softmax
 
-from fairseq_hybrid_attn.attention import sdpa, short
+from fairseq_hybrid_attn.attention import cpu, masks, sdpa
 from fairseq_hybrid_attn.attention.reference import masked_softmax, reference
 from fairseq_hybrid_attn.patterns import GLOBAL, PAST
 
@@ -70,74 +70,52 @@ class TestReference:
             assert (result.weights.sum(-1) - 1).abs().max() < 1e-6
 
 
-class TestShort:
+class TestOnCPU:
     def test_dropout_of_nearly_nothing_and_of_all(self):
         for p in (1e-9, 0.5, 1.0):
             given = make("hysan", 5, dropout=p)
-            (outputs,), gradients = solve(WAYS["short"], given)
+            (outputs,), gradients = solve(WAYS["cpu"], given)
             assert all(x.isfinite().all() for x in (outputs, *gradients.values()))
             assert (outputs == 0).all() == (p == 1.0)
             if p == 1e-9:
                 whole = reference(dataclasses.replace(given, dropout=0)).outputs
                 torch.testing.assert_close(outputs, whole)
 
-    def test_weights_of_every_branch_are_kept_for_the_gradient_only_if_they_are_few(self):
-        """Of more, those that the branches share, even if padding leaves queries without keys."""
-        for n, branches in ((100, 4), (200, 1)):
-            outputs = short.short(make("hysan", n, padded="left")).outputs
-            saved = outputs.grad_fn.next_functions[0][0].saved_tensors
-            weights = [x for x in saved if x is not None and x.dim() == 5 and x.size(-1) == n]
-            assert {x.size(2) for x in weights} == {branches}
-
 
 class TestSdpa:
     def test_rows_of_masks_are_aligned(self):
         """PyTorch's kernels on GPUs copy a mask whose rows begin anywhere, at each call."""
         for name, lengths, padded in (("hysan", 30, "none"), ("heads", (3, 50), "left")):
-            mask, _ = sdpa._mask(make(name, lengths, padded=padded))
-            assert all(stride % 16 == 0 for stride in mask.stride()[:-1]) and mask.stride(-1) == 1
+            added = masks_of(make(name, lengths, padded=padded)).added
+            assert added.is_contiguous() and added.size(-1) % 16 == 0
 
     def test_nothing_is_added_where_nothing_is_forbidden(self):
-        assert sdpa._mask(make("global", 9)) == (None, None)
-        assert sdpa._mask(make("twice", (1, 9))) == (None, None)  # the last position's past
-        mask, sees = sdpa._mask(make("heads", 9))
-        assert mask is not None and sees is None  # each position sees itself
-        _, sees = sdpa._mask(make("beside", 9))
+        assert masks_of(make("global", 9)) == (None, None, None)
+        _, added, sees = masks_of(make("heads", 9))
+        assert added is not None and sees is None  # each position sees itself
+        _, _, sees = masks_of(make("beside", 9))
         assert not sees[..., 0, :].any() and sees[..., 1:, :].all()  # the first sees no past
 
-    def test_layers_of_a_forward_pass_share_masks_but_only_of_the_same_padding(self, monkeypatch):
-        made, add = [], sdpa._added
-        monkeypatch.setattr(sdpa, "_added", lambda *given: (made.append(1), add(*given))[1])
-        first, other = make("hysan", 9, padded="left"), make("hysan", 9, padded="right")
-        decoder = dataclasses.replace(first, branches=((PAST,),))
-        with sdpa.shared_masks():
-            for problem in (first, other, decoder) * 2:
-                check(problem, ways={"sdpa": WAYS["sdpa"]})
-            assert len(made) == 3
-            first.key_padding.logical_not_()  # the same tensor, with other numbers
-            check(first, ways={"sdpa": WAYS["sdpa"]})
-            with torch.inference_mode():
-                sdpa.sdpa(other)
-            check(other, ways={"sdpa": WAYS["sdpa"]})
-            assert len(made) == 5
-            large = make("hysan", 300, batch=(1, 1), width=2)
-            for _ in range(2):
-                sdpa.sdpa(large)
-            assert len(made) == 6
-        for _ in range(2):
-            check(first, ways={"sdpa": WAYS["sdpa"]})
-        assert len(made) == 8
+    def test_a_bias_may_be_out_of_the_range_of_half_precision(self):
+        """A row of minus infinities would be NaN."""
+        problem = make("local", 9, padded="left", bias="b1nm", dtype=torch.float16)
+        problem = dataclasses.replace(problem, bias=problem.bias.float() * 1e9 - 1e10)
+        assert sdpa.sdpa(problem).outputs.isfinite().all()
 
 
-def test_masks_are_remembered_within_bounds():
-    for way, compute, cached, padded in (
-        (short, short.short, short._masks, "none"),
-        (sdpa, sdpa.sdpa, sdpa._unpadded, "none"),
-        (sdpa, sdpa.sdpa, sdpa._allowed, "left"),
-    ):
-        cached.cache_clear()
-        for name, n, misses, hits in (("six", 600, 0, 0), ("hysan", 60, 1, 0), ("hysan", 60, 1, 1)):
-            compute(make(name, n, batch=(1, 1), width=2, padded=padded))
-            assert cached.cache_info()[:2] == (hits, misses), cached
-        size = 4 if way is short else 2  # bytes of a number
-        assert cached.cache_info().maxsize * way.LARGEST_CACHED_MASK * size <= 64 * 2**20
+def masks_of(problem):
+    n, m = problem.q.size(2), problem.k.size(2)
+    of = (problem.key_padding, problem.q.dtype, problem.q.device)
+    return sdpa.make_masks(problem.branches, n, m, *of)
+
+
+def test_masks_are_remembered_within_bounds(monkeypatch):
+    monkeypatch.setattr(masks, "_remembered", {})
+    monkeypatch.setattr(masks, "MOST_BYTES", 2**19)
+    for n in (600, *range(20, 60), 59):
+        for way in (cpu.on_cpu, sdpa.sdpa):
+            way(make("hysan", n, batch=(1, 1), width=2))
+        held = [x for made in masks._remembered.values() for x in made if x is not None]
+        assert sum(x.numel() * x.element_size() for x in held) <= 2**19
+    lengths = {key[2] for key in masks._remembered}
+    assert 59 in lengths and not {20, 600} & lengths

@@ -21,7 +21,7 @@ from attention_problems import (
 )
 from models import build_tiny, pad
 
-from fairseq_hybrid_attn.attention import PatternedAttention, sdpa, short
+from fairseq_hybrid_attn.attention import PatternedAttention, masks, sdpa
 from fairseq_hybrid_attn.attention import compute as choice
 from fairseq_hybrid_attn.attention.compute import LONG, compute
 from fairseq_hybrid_attn.attention.reference import reference
@@ -150,8 +150,7 @@ def test_training_after_inference():
     for name, lengths in (("hysan", 61), ("heads", 61), ("heads", 130), ("decoder", (1, 37))):
         for padded in ("none", "right"):
             problem = make(name, lengths, padded=padded)
-            for cached in (short._masks, sdpa._unpadded, sdpa._allowed):
-                cached.cache_clear()
+            masks._remembered.clear()
             for way in able(problem).values():
                 with torch.inference_mode(), way.taken() as solved:
                     inferred = solved(problem).outputs
@@ -205,7 +204,7 @@ def test_gradients_keep_their_precision_under_autocast():
                 expected = torch.autograd.grad(*asked, retain_graph=True)
                 with torch.autocast("cpu", dtype=torch.bfloat16):
                     found = torch.autograd.grad(*asked)
-            if way_name.startswith("short"):  # not by operations, which autocast casts
+            if way_name.startswith("cpu"):  # not by operations, which autocast casts
                 for one, other in zip(found, expected, strict=True):
                     assert error(one, other) <= 1e-6, way_name
 
@@ -230,12 +229,12 @@ def test_a_second_derivative_is_right_or_refused():
                 except RuntimeError as fault:
                     assert "derivative" in str(fault)
                     refused.add((way_name.split(",")[0], "no second derivative" in str(fault)))
-    assert refused == {("short", True), ("sdpa", False)}
+    assert refused == {("cpu", True), ("sdpa", False)}
 
 
 def test_the_choice(monkeypatch):
-    """``sdpa`` where it is able, on GPUs and over long sentences; compilers trace no ``short``."""
-    for name in ("short", "sdpa", "reference"):
+    """``sdpa`` on GPUs and over long sentences; nothing but it and the definition is traced."""
+    for name in ("on_cpu", "sdpa", "reference"):
         monkeypatch.setattr(choice, name, lambda problem, name=name: name)
     tiny, weights = {"batch": (1, 1), "width": 2}, {"need_weights": True}
     given = {
@@ -245,22 +244,26 @@ def test_the_choice(monkeypatch):
         "bias": make("hysan", 9, bias="b1nm", **tiny),
         "step": make("decoder", (1, 9), **tiny),
         "long": make("hysan", (2, LONG), **tiny),
+        "long, bias": make("hysan", (2, LONG), bias="b1nm", **tiny),
         "long, dropout": make("hysan", (2, LONG), dropout=0.1, **tiny),
         "long, weights": make("hysan", (2, LONG), **weights, **tiny),
         "empty": make("hysan", 9, batch=(0, 2)),
     }
-    able = {"plain", "dropout", "step", "long", "long, dropout"}
     for name, problem in given.items():
-        other = "reference" if name == "empty" else "short"
+        other = "reference" if name == "empty" else "on_cpu"
         assert compute(problem) == ("sdpa" if name == "long" else other), name
-        monkeypatch.setattr(torch.Tensor, "is_cuda", True)
-        assert compute(problem) == ("sdpa" if name in able else other), name
-        monkeypatch.undo()
-        for way in ("short", "sdpa", "reference"):
-            monkeypatch.setattr(choice, way, lambda problem, way=way: way)
-        monkeypatch.setattr(choice, "watched", lambda: True)
-        assert compute(problem) == ("sdpa" if name in able else "reference"), name
-        monkeypatch.setattr(choice, "watched", lambda: False)
+        somewhere = dataclasses.replace(problem, **_elsewhere(problem))
+        definition = problem.need_weights or name == "empty"
+        assert compute(somewhere) == ("reference" if definition else "sdpa"), name
+        with monkeypatch.context() as patch:
+            patch.setattr(choice, "is_tracing", lambda: True)
+            definition = problem.need_weights or name == "empty"
+            assert compute(problem) == ("reference" if definition else "sdpa"), name
+
+
+def _elsewhere(problem):
+    """Its tensors without numbers, on no CPU."""
+    return {name: x.detach().to("meta") for name, x in tensors(problem).items()}
 
 
 def test_traces_are_right():
@@ -285,7 +288,7 @@ def test_a_model_trained_another_way_is_the_same(name, monkeypatch):
     for way, function in {
         "reference": reference,
         "chosen": compute,
-        "sdpa": lambda problem: (sdpa.sdpa if sdpa.able(problem) else compute)(problem),
+        "sdpa": lambda problem: (sdpa.sdpa if sdpa.supports(problem) else compute)(problem),
     }.items():
         monkeypatch.setattr(PatternedAttention, "compute", staticmethod(function))
         model = build_tiny(name).double().train()

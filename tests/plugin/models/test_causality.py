@@ -9,9 +9,9 @@ from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from models import CONFIGURATIONS, LANGUAGE_MODELS, PAD, build_language_model, build_tiny
 from torch import nn
 
-from fairseq_hybrid_attn import patterns
-from fairseq_hybrid_attn.attention import AttentionPlan, fusion
-from fairseq_hybrid_attn.attention.fusion import Fusion, GatedSum, Sum
+from fairseq_hybrid_attn import patterns, words
+from fairseq_hybrid_attn.attention import AttentionPlan
+from fairseq_hybrid_attn.attention.fusion import Fusion, Sum
 from fairseq_hybrid_attn.attention.gaussian import GaussianBias
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.models import MMA, HySAN
@@ -90,17 +90,13 @@ def refusal(function, *args, **settings) -> str:
 
 
 def test_a_word_that_sees_the_future_is_refused_for_decoders(monkeypatch):
-    """By its name and that of its flag, with the other faults."""
-    monkeypatch.setitem(patterns.HYSAN_DECODER, "past3", EveryThird(False))
-    monkeypatch.setitem(patterns.HYSAN_DECODER, "aK", lambda k: patterns.Band(k, k))
+    monkeypatch.setitem(words.HYSAN_DECODER, "past3", EveryThird(False))
     assert build_tiny("hysan-gated", decoder_branches="past3,fw")
-    message = refusal(build_tiny, "hysan-gated", decoder_branches="fw,a2", branch_fusion="max")
-    assert "--decoder-branches fw,a2: 'a2' sees 1 ahead of a position" in message
-    assert "--branch-fusion max" in message
-    for word, (pattern, _) in FUTURES.items():
-        monkeypatch.setitem(patterns.HYSAN_DECODER, word, pattern)
+    for word, (pattern, said) in FUTURES.items():
+        monkeypatch.setitem(words.HYSAN_DECODER, word, pattern)
         for make, name in ((build_tiny, "hysan-gated"), (build_language_model, LANGUAGE_MODELS[0])):
-            assert repr(word) in refusal(make, name, decoder_branches=f"fw,{word}")
+            message = refusal(make, name, decoder_branches=f"fw,{word}")
+            assert f"decoder layer 1, branch 2: {said}" in message
 
 
 @pytest.mark.parametrize("name", FUTURES)
@@ -137,52 +133,21 @@ def test_a_bias_of_whole_sentences_is_refused_for_decoders(monkeypatch):
         build_tiny("hysan-gated")
 
 
-class MeanGate(Fusion):
-    """A user's fusion: a gate, 0.5 at first, which may look at the mean over all positions."""
+class MeanGate(Sum):
+    """A user's fusion that looks at the mean over all positions."""
 
-    at_mean: tuple[str, ...] = ()
-
-    def __init__(self, embed_dim, num_heads, num_branches):
-        super().__init__(embed_dim, num_heads, num_branches)
-        self.gate = nn.Linear(embed_dim, num_branches, bias=False)
-        nn.init.zeros_(self.gate.weight)
-        self.dropout = nn.Dropout(0.5)
-
-    def shares(self, hidden, user):
-        hidden = hidden.mean(0, keepdim=True) if user in self.at_mean else hidden
-        return self.dropout(self.gate(hidden)).sigmoid().movedim(-1, 0).unsqueeze(-1)
-
-    def forward(self, branches, hidden, queries):
-        return (self.shares(hidden, "forward") * branches).sum(0), None
-
-    def mixture(self, hidden, queries):
-        return self.shares(hidden, "mixture").transpose(1, 2).unsqueeze(2)
-
-
-class Running(GatedSum):
-    """Sees the past only, but there is none when translating step by step."""
-
-    def forward(self, branches, hidden, queries):
-        return super().forward(branches.cumsum(1), hidden, queries)
+    mixes_positions = True
 
 
 def test_a_fusion_that_mixes_positions_is_refused_for_decoders(monkeypatch):
-    wrong = [type("MeanGate", (MeanGate,), {"at_mean": (way,)}) for way in ("forward", "mixture")]
-    monkeypatch.setattr(
-        fusion, "_REGISTERED", {"own": MeanGate, "past": partial(Running, squeeze_ratio=4)}
-    )
-    own, random = MeanGate(8, 2, 3), torch.get_rng_state()
-    assert not fusion.mixes_positions(own, 8) and not own.gate.weight.any() and own.training
-    assert torch.get_rng_state().equal(random)
+    monkeypatch.setattr(words, "_FUSIONS", {"mean": MeanGate})
     for make, name in ((build_tiny, "hysan-gated"), (build_language_model, LANGUAGE_MODELS[0])):
-        assert make(name, branch_fusion="own")
-        assert "fusion, Running, looks at other" in refusal(make, name, branch_fusion="past")
-        for kind in wrong:
-            monkeypatch.setitem(fusion._REGISTERED, "wrong", kind)
-            message = refusal(make, name, branch_fusion="wrong")
-            assert "decoder layer 1, its fusion, MeanGate, looks at other positions" in message
+        message = refusal(make, name, branch_fusion="mean")
+        assert "decoder layer 1, its fusion, MeanGate, looks at other positions" in message
     # An encoder may do so.
-    assert build_tiny("gate-hidden", hybrid_fusion="wrong")
+    assert build_tiny("gate-hidden", hybrid_fusion="mean")
+    with pytest.raises(UserError, match="Silent: add mixes_positions = False"):
+        type("Silent", (Fusion,), {})
 
 
 def test_layers_that_need_the_causal_mask_get_it():
@@ -204,11 +169,11 @@ def test_layers_that_need_the_causal_mask_get_it():
 
 
 def test_patterns_are_functions_of_the_offset():
-    """Your own mask, or other rules for a band, would not be asked by what reads the numbers."""
+    """Your own mask would not be asked by what reads the numbers; a kind of band is asked."""
     with pytest.raises(TypeError, match="allows"):
         type("Own", (Pattern,), {"mask": lambda self, queries, keys, device=None: None})
-    with pytest.raises(TypeError, match="subclass Pattern"):
-        type("Own", (patterns.Band,), {})
+    other = type("Own", (patterns.Band,), {"allows": lambda self, offset: offset == 5})()
+    assert patterns.nearest_later_key(other) == 5 and patterns.causal(other).pattern is other
     assert patterns.causal(local(3)) == local_past(3) and patterns.causal(GLOBAL) == PAST
     both = EveryThird(True)
     assert patterns.causal(both).mask(9, 9).equal(both.mask(9, 9).tril())

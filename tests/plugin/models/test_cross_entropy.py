@@ -27,7 +27,7 @@ from fairseq_hybrid_attn.cross_entropy import (
 def both(**settings):
     """fairseq's criterion and ours."""
     task = SimpleNamespace(target_dictionary=dictionary(12))
-    theirs = {name: value for name, value in settings.items() if name != "cpu_bf16"}
+    theirs = {name: value for name, value in settings.items() if name != "autocast_bf16"}
     yield LabelSmoothedCrossEntropyCriterion(task, False, 0.1, **theirs)
     yield FusedLabelSmoothedCrossEntropy(task, False, 0.1, **settings)
 
@@ -127,8 +127,8 @@ def test_gradient_penalties_are_refused():
 
 def test_bfloat16_on_a_cpu(monkeypatch):
     """Near single precision for every model, with gradients in single precision."""
-    monkeypatch.setattr(cross_entropy, "has_bfloat16", lambda: True)
-    (_, exact), (_, ours) = both(), both(cpu_bf16=True)
+    monkeypatch.setattr(cross_entropy, "has_bfloat16", lambda kind: True)
+    (_, exact), (_, ours) = both(), both(autocast_bf16=True)
     for model in (*map(every_model.build, every_model.MODELS), build_tiny("local-s")):
         if any(hasattr(module, "precheckpoint_forward") for module in model.modules()):
             with pytest.raises(UserError, match="--checkpoint-activations computes layers again"):
@@ -146,8 +146,8 @@ def test_bfloat16_on_a_cpu(monkeypatch):
         assert (grads[1] - grads[0]).norm() < 0.05 * grads[0].norm(), type(model)
         with torch.no_grad():
             assert ours(model, batch())[0].equal(exact(model, batch())[0])
-    monkeypatch.setattr(cross_entropy, "has_bfloat16", lambda: False)
-    (_, ours), model = both(cpu_bf16=True), build_stock()
+    monkeypatch.setattr(cross_entropy, "has_bfloat16", lambda kind: False)
+    (_, ours), model = both(autocast_bf16=True), build_stock()
     with torch.no_grad():
         ours(model, batch())  # validation, with the settings of a checkpoint
     with pytest.raises(UserError, match="no bfloat16 instructions"):

@@ -6,10 +6,10 @@ import pytest
 from fairseq.models import MODEL_REGISTRY
 from models import TINY, build
 
-from fairseq_hybrid_attn import patterns, register_fusion, register_pattern
-from fairseq_hybrid_attn.attention import fusion
+from fairseq_hybrid_attn import register_fusion, register_pattern, words
+from fairseq_hybrid_attn.attention.fusion import Sum
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.patterns import local
+from fairseq_hybrid_attn.patterns import local, local_past
 
 # For each architecture: a setting, and what the message says.
 WRONG = {
@@ -17,7 +17,7 @@ WRONG = {
         ({"encoder_branches": ""}, "--encoder-branches ''", "global"),
         ({"encoder_branches": "l0"}, "--encoder-branches l0", "1 or more"),
         ({"encoder_branches": "fw,fw"}, "--encoder-branches", "once"),
-        ({"decoder_branches": "fw,bw"}, "--decoder-branches", "the future"),
+        ({"decoder_branches": "fw,bw"}, "--decoder-branches", "'bw'"),
         ({"branch_fusion": "max"}, "--branch-fusion max", "gated-sum"),
         ({"squeeze_ratio": 5}, "--squeeze-ratio 5", "divisor"),
         ({"squeeze_ratio": 0}, "--squeeze-ratio 0", "divisor"),
@@ -105,14 +105,14 @@ def test_layers_are_numbered_from_one():
 
 
 def test_registered_words_are_known_to_every_model_and_its_help(monkeypatch):
-    monkeypatch.setattr(patterns, "_REGISTERED", {"encoder": {}, "decoder": {}})
-    monkeypatch.setattr(fusion, "_REGISTERED", {})
+    monkeypatch.setattr(words, "_PATTERNS", {"encoder": {}, "decoder": {}})
+    monkeypatch.setattr(words, "_FUSIONS", {})
     register_pattern("encoder", "nearK", local)
-    register_pattern("decoder", "ownK", patterns.local_past)
-    register_fusion("total", fusion.Sum)
+    register_pattern("decoder", "ownK", local_past)
+    register_fusion("total", Sum)
     for word in ("total", "sum", "gate", "local"):
         with pytest.raises(UserError, match=f"{word!r} is a word for a fusion already"):
-            register_fusion(word, fusion.Sum)
+            register_fusion(word, Sum)
     for arch, word, settings in (
         ("transformer_hysan", "near", {"encoder_branches": "near2,fw", "branch_fusion": "total"}),
         ("transformer_mma", "near", {"head_patterns": "near2,global"}),

@@ -16,6 +16,9 @@ from models import (
     pad,
     parameters,
 )
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from fairseq_hybrid_attn.models.lstm_on_top import unpacked_lstm
 
 EXACT = {"rtol": 0, "atol": 1e-10}
 
@@ -124,6 +127,23 @@ def test_padding_is_skipped_wherever_it_stands():
     for n in range(6):
         step = top(x[n : n + 1], padding[:, n : n + 1], state)[0]
         torch.testing.assert_close(step, whole[n], rtol=0, atol=1e-12)
+
+
+def test_without_packing_as_on_a_gpu():
+    """States and gradients of several lengths, in one and in two directions."""
+    lengths = torch.tensor([6, 1, 4])
+    for side in (tiny(2, 1), tiny(1, 3)):
+        for lstm in (side.encoder.top.lstm.double(), side.decoder.top.lstm.double()):
+            x = torch.randn(6, 3, 16, dtype=torch.float64, requires_grad=True)
+            packed = pack_padded_sequence(x, lengths, enforce_sorted=False)
+            results = []
+            for states in (
+                pad_packed_sequence(lstm(packed)[0])[0],
+                unpacked_lstm(lstm, x, lengths),
+            ):
+                leaves = (x, *lstm.parameters())
+                results.append([states, *torch.autograd.grad(states.sin().sum(), leaves)])
+            torch.testing.assert_close(*results, **EXACT)
 
 
 def test_autocast():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fairseq.checkpoint_utils import load_checkpoint_to_cpu
+from fairseq import checkpoint_utils
 from models import (
     ARCHITECTURES,
     CONFIGURATIONS,
@@ -192,10 +192,10 @@ def test_a_pruned_checkpoint_is_not_pruned_again(tmp_path):
     path = str(tmp_path / "model.pt")
     torch.save({**state, "args": None}, path)
     for same in ("2, 0", None):
-        load_checkpoint_to_cpu(path, {"encoder_layers_to_keep": same})
+        checkpoint_utils.load_checkpoint_to_cpu(path, {"encoder_layers_to_keep": same})
     for other in ("0,1", "0"):
         with pytest.raises(UserError, match=f"layers 0,2 alone; it cannot keep {other}"):
-            load_checkpoint_to_cpu(path, {"encoder_layers_to_keep": other})
+            checkpoint_utils.load_checkpoint_to_cpu(path, {"encoder_layers_to_keep": other})
 
 
 def test_tied_embeddings_and_a_decoder_that_sees_the_source():

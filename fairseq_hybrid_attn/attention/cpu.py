@@ -1,4 +1,4 @@
-"""All branches in one tensor, for sentences of ordinary length on CPUs (way ``short``).
+"""All branches in one tensor, for sentences of ordinary length on CPUs (way ``cpu``).
 
 The branches share their scores, and so their softmax.  With P the weights of an attention
 without patterns, and M_l the mask of a branch, 0 and 1, the branch has the weights
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -26,7 +25,8 @@ from torch import Tensor
 
 from .autograd import first_order, without_autocast
 from .dropout import factors, noise
-from .problem import AttentionProblem, AttentionResult, Branch
+from .masks import allowed, remembered
+from .problem import AttentionProblem, AttentionResult
 
 #: The smallest Z that is computed from the shared softmax.  Its scores are less than 28 below the
 #: highest, a difference that is exact to 1e-6.
@@ -38,16 +38,13 @@ CHUNK = 2**19
 #: Up to this number, the weights of all branches are kept, not recomputed.
 SMALL = 2**20
 
-#: The largest mask that is cached, in elements; 128 of them are 64 MB.
-LARGEST_CACHED_MASK = 2**17
 
-
-def short(problem: AttentionProblem) -> AttentionResult:
+def on_cpu(problem: AttentionProblem) -> AttentionResult:
     """Compute ``problem`` with all branches in one tensor."""
     tensors = (problem.q, problem.k, problem.v, problem.bias, problem.mix)
     if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors):
         rest = dataclasses.replace(problem, q=None, k=None, v=None, bias=None, mix=None)
-        outputs, weights = _Short.apply(rest, *tensors)
+        outputs, weights = _OnCPU.apply(rest, *tensors)
     else:
         outputs, weights, _ = _forward(problem, keep=False)
     return AttentionResult(
@@ -56,27 +53,27 @@ def short(problem: AttentionProblem) -> AttentionResult:
     )
 
 
-class _Short(torch.autograd.Function):
+class _OnCPU(torch.autograd.Function):
     @staticmethod
     def forward(ctx, rest, q, k, v, bias, mix):
         ctx.set_materialize_grads(False)
         problem = dataclasses.replace(rest, q=q, k=k, v=v, bias=bias, mix=mix)
-        outputs, weights, kept = _forward(problem, keep=True)
+        outputs, weights, states = _forward(problem, keep=True)
         ctx.rest = rest
-        ctx.save_for_backward(q, k, v, bias, mix, *(tensor for part in kept for tensor in part))
+        ctx.save_for_backward(q, k, v, bias, mix, *(tensor for state in states for tensor in state))
         return outputs, weights
 
     @staticmethod
     @first_order
     def backward(ctx, grad_outputs, grad_weights):
-        q, k, v, bias, mix, *kept = ctx.saved_tensors
+        q, k, v, bias, mix, *saved = ctx.saved_tensors
         problem = dataclasses.replace(ctx.rest, q=q, k=k, v=v, bias=bias, mix=mix)
-        kept = [_Kept(*kept[i : i + 3]) for i in range(0, len(kept), 3)]
+        states = [_Saved(*saved[i : i + 3]) for i in range(0, len(saved), 3)]
         wanted = ctx.needs_input_grad[4:]
-        return None, *_backward(problem, kept, grad_outputs, grad_weights, *wanted)
+        return None, *_backward(problem, states, grad_outputs, grad_weights, *wanted)
 
 
-class _Kept(NamedTuple):
+class _Saved(NamedTuple):
     """What the gradient of a part of the problem needs.
 
     Attributes:
@@ -127,14 +124,16 @@ class _Part(NamedTuple):
         return torch.einsum("hlnm,bm->bhln", self.mask, self.real[:, 0, 0, 0]).unsqueeze(-1) > 0
 
 
-def _forward(problem: AttentionProblem, *, keep: bool) -> tuple[Tensor, Tensor | None, list[_Kept]]:
+def _forward(
+    problem: AttentionProblem, *, keep: bool
+) -> tuple[Tensor, Tensor | None, list[_Saved]]:
     """Return outputs ``[b, h, l or 1, n, d_k]``, weights ``[b, h, l, n, m]``, and what to keep."""
     (b, h, n, _), d_k = problem.q.shape, problem.v.size(-1)
     m, l, work = problem.k.size(2), len(problem.branches), _precision(problem)  # noqa: E741
     mixed = problem.mix is not None
     outputs = problem.q.new_empty(b, h, 1 if mixed else l, n, d_k, dtype=work)
     weights = outputs.new_empty(b, h, l, n, m) if problem.need_weights else None
-    kept = []
+    states = []
     small = b * h * l * n * m <= SMALL
     with without_autocast(problem.q.device.type):
         for part in _parts(problem):
@@ -148,13 +147,13 @@ def _forward(problem: AttentionProblem, *, keep: bool) -> tuple[Tensor, Tensor |
                 a = (a * part.mix).sum(dim=2, keepdim=True)
             torch.bmm(_rows(a), part.v, out=_rows(outputs[part.at]))
             if keep:
-                kept.append(state)
-    return outputs.to(problem.v.dtype), weights, kept
+                states.append(state)
+    return outputs.to(problem.v.dtype), weights, states
 
 
 def _backward(
     problem: AttentionProblem,
-    kept: list[_Kept],
+    states: list[_Saved],
     grad_outputs: Tensor | None,
     grad_weights: Tensor | None,
     wants_bias: bool,
@@ -171,7 +170,7 @@ def _backward(
     )
     grad_bias = grad_q.new_empty(b, h, n, m) if wants_bias else None
     grad_mix = grad_q.new_empty(b, h, l, n, 1) if wants_mix else None
-    for part, state in zip(_parts(problem), kept, strict=True):
+    for part, state in zip(_parts(problem), states, strict=True):
         a = state.weights(part.mask)
         used, keep = a, None
         if state.noise is not None:
@@ -211,7 +210,7 @@ def _backward(
     )
 
 
-def _weights(part: _Part, small: bool) -> tuple[_Kept, Tensor]:
+def _weights(part: _Part, small: bool) -> tuple[_Saved, Tensor]:
     """Return what the gradient needs, and the weights of each branch, ``[b, h, l, n, m]``."""
     b, h = part.size
     scores = torch.bmm(part.q, part.k.transpose(1, 2))
@@ -220,23 +219,21 @@ def _weights(part: _Part, small: bool) -> tuple[_Kept, Tensor]:
         scores += part.bias.unsqueeze(2)
     if part.unseen is not None:
         scores += part.unseen
-    # Reading a number stalls an accelerator; more arithmetic is faster there.
-    if scores.device.type == "cpu":
-        shares = torch.softmax(scores, dim=-1)
-        if part.real is not None:
-            shares *= part.real
-        a = shares * part.mask
-        total = a.sum(dim=-1, keepdim=True)
-        if total.min() < SMALLEST_SUM:
-            total.masked_fill_(~part.sees_keys(), 1.0)
-        if not total.min() < SMALLEST_SUM:
-            inverse = total.reciprocal_()
-            a.mul_(inverse)
-            return _Kept(a, None, None) if small else _Kept(shares, inverse, None), a
-    allowed = part.mask if part.real is None else part.mask * part.real
+    shares = torch.softmax(scores, dim=-1)
+    if part.real is not None:
+        shares *= part.real
+    a = shares * part.mask
+    total = a.sum(dim=-1, keepdim=True)
+    if total.min() < SMALLEST_SUM:
+        total.masked_fill_(~part.sees_keys(), 1.0)
+    if not total.min() < SMALLEST_SUM:
+        inverse = total.reciprocal_()
+        a.mul_(inverse)
+        return _Saved(a, None, None) if small else _Saved(shares, inverse, None), a
+    seen = part.mask if part.real is None else part.mask * part.real
     lowest = torch.finfo(scores.dtype).min
-    shares = torch.softmax(scores.masked_fill(allowed == 0, lowest), dim=-1).mul_(allowed)
-    return _Kept(shares, None, None), shares
+    shares = torch.softmax(scores.masked_fill(seen == 0, lowest), dim=-1).mul_(seen)
+    return _Saved(shares, None, None), shares
 
 
 def _precision(problem: AttentionProblem) -> torch.dtype:
@@ -249,10 +246,7 @@ def _parts(problem: AttentionProblem) -> Iterator[_Part]:
     """Yield the problem in parts that fit into a processor's cache."""
     b, h, n, _ = problem.q.shape
     m, l, work = problem.k.size(2), len(problem.branches), _precision(problem)  # noqa: E741
-    device = problem.q.device
-    heads = max(len(branch) for branch in problem.branches)
-    build = _masks if heads * l * n * m <= LARGEST_CACHED_MASK else _masks.__wrapped__
-    mask, unseen = build(problem.branches, n, m, work, device)
+    mask, unseen = _masks(problem.branches, n, m, work, problem.q.device)
     real = bias = mix = None
     if problem.key_padding is not None:
         real = (~problem.key_padding).to(work)[:, None, None, None]
@@ -261,7 +255,7 @@ def _parts(problem: AttentionProblem) -> Iterator[_Part]:
     if problem.mix is not None:
         mix = problem.mix.to(work).expand(l, b, h, n, 1).permute(1, 2, 0, 3, 4)
 
-    fitting = max(1, CHUNK // (l * n * m)) if device.type == "cpu" else b * h
+    fitting = max(1, CHUNK // (l * n * m))
     heads = min(h, fitting)
     sentences = max(1, fitting // h)
     for first in range(0, b, sentences):
@@ -282,18 +276,10 @@ def _parts(problem: AttentionProblem) -> Iterator[_Part]:
             )
 
 
-@lru_cache(maxsize=128)
-@torch.inference_mode(False)
-def _masks(
-    branches: tuple[Branch, ...], n: int, m: int, dtype: torch.dtype, device: torch.device
-) -> tuple[Tensor, Tensor | None]:
+@remembered
+def _masks(branches, n, m, dtype, device) -> tuple[Tensor, Tensor | None]:
     """``mask`` and ``unseen`` of a :class:`_Part` with all heads."""
-    heads = max(len(branch) for branch in branches)
-    allowed = [
-        torch.stack([pattern.mask(n, m, device=device) for pattern in branch]).expand(heads, n, m)
-        for branch in branches
-    ]
-    mask = torch.stack(allowed, dim=1)
+    mask = allowed(branches, n, m, device).unflatten(1, (len(branches), n))
     seen = mask.any(dim=1, keepdim=True)
     unseen = None
     if not seen.all():

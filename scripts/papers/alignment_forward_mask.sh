@@ -22,8 +22,8 @@ PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[
 [[ -e $SAVE/model.pt ]] || fairseq-hybrid average --output "$SAVE/model.pt" "$SAVE/checkpoints/checkpoint_best.pt"
 [[ -e $SAVE/gen ]] || { fairseq-generate "$CORPUS/bin" --user-dir "$PLUGIN" --path "$SAVE/model.pt" --beam 5 \
     --unnormalized --max-tokens 12000 --required-batch-size-multiple 1 >"$SAVE/tmp"; mv "$SAVE/tmp" "$SAVE/gen"; }
-[[ -e $SAVE/gold.align ]] || fairseq-hybrid align "$CORPUS/bin" --user-dir "$PLUGIN" --path "$SAVE/model.pt" \
-    --source "$CORPUS/gold/subwords.en" --target "$CORPUS/gold/subwords.zh" --subwords subword-nmt --layer last \
-    --head last --gold "$CORPUS/gold/links" --gold-base 0 --output "$SAVE/gold.align"
+[[ -e $SAVE/gold.align ]] || fairseq-hybrid align "$SAVE/model.pt" --user-dir "$PLUGIN" --data "$CORPUS" \
+    --source "$CORPUS/gold/subwords.en" --target "$CORPUS/gold/subwords.zh" --layer last --head last \
+    --gold "$CORPUS/gold/links" --gold-base 0 --output "$SAVE/gold.align"
 fairseq-hybrid score --generated "$SAVE/gen" --reference "$CORPUS/raw/test.zh" --target-lang zh --subwords subword-nmt \
     --tokenizer jieba --scores bleu,word_bleu --test-sets "$CORPUS/raw/tests.json" --hypotheses-out "$SAVE/test.txt"

@@ -139,7 +139,7 @@ def total(table: str, plus: tuple, minus: tuple, half: float | None = None) -> E
 
 
 def _scores(runs: StoredRuns, cell: Cell) -> Mapping[int, Score]:
-    return runs.scores(cell)[1] if runs.of_cell(cell) else {}
+    return runs.scores(cell)[1][None] if runs.of_cell(cell) else {}
 
 
 def judge(claim: Claim, table: str) -> tuple[Estimate | None, str]:

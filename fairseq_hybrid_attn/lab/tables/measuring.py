@@ -147,11 +147,7 @@ def _numbers(stored: StoredRuns, cell: Cell, baseline: Cell | None) -> list[Numb
 def _measured(
     stored: StoredRuns, cell: Cell, baseline: Cell | None, system: str, gap: float | None
 ) -> list[Number]:
-    if cell.column.curve:
-        name, points = stored.curve(cell)
-    else:
-        name, scores = stored.scores(cell)
-        points = {None: scores}
+    name, points = stored.scores(cell)
     theirs = _of_baseline(stored, baseline, (cell.run_name, name))
     results = [result for _, result in stored.of_cell(cell)]
     return [
@@ -183,7 +179,7 @@ def _of_baseline(
     if baseline is None or baseline.column.curve:
         return {}
     try:
-        name, scores = stored.scores(baseline)
+        name, points = stored.scores(baseline)
     except UserError:  # which its own row says
         return {}
-    return {} if (baseline.run_name, name) == ours else scores
+    return {} if (baseline.run_name, name) == ours else points[None]

@@ -255,8 +255,9 @@ def notes(numbers: TableNumbers) -> list[str]:
     bleu = [number.ours.value for number in measured if number.ours and number.score == "bleu"]
     if numbers.is_own and any(value < LOW for value in bleu):
         found.append(WHY_LOW)
-    stale = [number for number in measured if number.is_stale]
-    found += dict.fromkeys(f"{STALE} {number.row}: {number.state}" for number in stale)
+    stale = [(number.row, number.state) for number in measured if number.is_stale]
+    stale += [(c.baseline or "", c.baseline_changed) for c in numbers.columns if c.baseline_changed]
+    found += dict.fromkeys(f"{STALE} {row}: {changed}" for row, changed in stale)
     if numbers.made_by:
         found.append(f"Its runs differ in {numbers.made_by}.")
     return found

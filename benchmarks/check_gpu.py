@@ -26,9 +26,8 @@ from omegaconf import OmegaConf
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_hybrid_attn.lab.files.writing import atomic_write
-from fairseq_hybrid_attn.lab.models.searching import place, search
+from fairseq_hybrid_attn.lab.models.searching import batch_tokens, prepare_for_search, search
 from fairseq_hybrid_attn.lab.models.sentences import Sentences
-from fairseq_hybrid_attn.lab.models.translator import MAX_TOKENS
 
 from . import others, tables
 from .common import CHOSEN, VANILLA, Settings, compare, heading
@@ -58,13 +57,13 @@ class Size:
 
 
 CUDA = Size(
-    Settings(device="cuda", dtype="fp16", clock="wall", rounds=5, shortest=0.2, memory=False),
+    Settings(device="cuda", dtype="fp16", clock="wall", rounds=5, shortest=0.2),
     {30: 136, 120: 34, 500: 8},
     2000,
 )
 CPU = Size(
     Settings(
-        dtype="fp16", clock="wall", rounds=2, shortest=0.01, memory=False,
+        dtype="fp16", clock="wall", rounds=2, shortest=0.01,
         vocabulary=50, width=32, ffn=32, layers=2,
     ),
     {8: 4, 12: 3},
@@ -261,7 +260,7 @@ def translation(now: Check) -> Iterator[dict]:
         single = replace(settings, dtype="fp32")
         model = build(system, now.words, single, stock=stock).eval()
         precision = "fp32" if settings.device == "cpu" else settings.dtype
-        return partial(way, task, place(model, settings.device, precision), sentences)
+        return partial(way, task, prepare_for_search(model, settings.device, precision), sentences)
 
     calls = {VANILLA: by(_generate, "mma", stock=True), AGAIN: by(_generate, "mma", stock=True)}
     for way, title in ((_generate, "fairseq-generate"), (_translate, "translate")):
@@ -286,7 +285,7 @@ def _generate(task, model, sentences: Sentences) -> None:
 def _translate(task, model, sentences: Sentences) -> None:
     """As ``translate``: our batches, fairseq's search."""
     device = next(model.parameters()).device.type
-    found = search(model, task, sentences, SEARCH, device=device, max_tokens=MAX_TOKENS[device])
+    found = search(model, task, sentences, SEARCH, device=device, max_tokens=batch_tokens(device))
     for hypotheses in found:
         hypotheses[0]["tokens"].cpu()
 

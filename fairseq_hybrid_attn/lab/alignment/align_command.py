@@ -190,7 +190,7 @@ def report(args: argparse.Namespace, gold: Gold, everyone: list[dict[Key, Links]
         {"layer": layer, "head": head, **dict(zip(RATES, of_key, strict=True))}
         for (layer, head), of_key in found.items()
     ]
-    content = {"model": str(args.path), "layer": args.layer, "head": args.head}
+    content = {"model": str(args.model), "layer": args.layer, "head": args.head}
     content |= {"end_symbol": args.end_symbol, "step": args.step}
     content |= {"undefined_sentences": undefined(selected), "table": table}
     write_json(args.json, {**gold_as_dict(args, gold), **content, "scores": scores_as_dict(scores)})

@@ -97,7 +97,7 @@ def find_model(path: Path, data: Path | None = None) -> TrainedModel:
     """The model of a run's folder, of an exported one, or of a checkpoint.
 
     Its text is treated as that of ``data`` (from `prepare`; or of fairseq-preprocess, which does
-    not say how).  By default, this is what lies beside an exported model, the corpus of a run, or
+    not say how).  By default, this is the corpus of a run, what lies beside an exported model, or
     the folder on which the checkpoint was trained.
     """
     if not path.exists():
@@ -130,17 +130,16 @@ def find_model(path: Path, data: Path | None = None) -> TrainedModel:
 
 
 def _data_of(folder: Path, begun: dict) -> Path | None:
-    """Where the corpus lies of a run's folder, or of an exported model, begun with this.
+    """Where a run's corpus lies, while it is the one of its training; or else what it keeps of it.
 
-    Both have dictionaries and subwords beside them.  The corpus that a run was trained on has the
-    sets as well, as long as it is there.
+    An exported model keeps the same.
     """
-    beside = read_manifest(folder)
-    if beside is None:
+    kept = read_manifest(folder)
+    if kept is None:
         return None
-    corpus = folder / begun.get("corpus", "")
+    corpus = folder / str(begun.get("corpus", ""))  # it has the text and the test sets as well
     found = read_manifest(corpus)
-    return corpus.resolve() if found and found.digest == beside.digest else folder
+    return corpus.resolve() if found and found.digest == kept.digest else folder
 
 
 def _read_data(data: Path) -> tuple[Path, Manifest | None]:

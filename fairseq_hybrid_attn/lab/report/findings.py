@@ -95,6 +95,7 @@ def measure(
     subjects: Mapping[str, Subject],
     asked: Request,
     probing: Mapping[str, dict],
+    comparison: dict | None = None,
 ) -> Findings:
     """Translate the test set with the models, score that, and look into them."""
     read_curves = curves.read_curves(log_files(subjects))
@@ -121,7 +122,7 @@ def measure(
         versions=provenance.versions(),
         code=provenance.code(),
         models=found,
-        comparison=read_comparison(asked.comparison),
+        comparison=comparison,
         scores=test_set.scores(systems),
         lengths=test_set.by_length(systems),
         examples=test_set.examples(systems),

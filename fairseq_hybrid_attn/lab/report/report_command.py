@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from ..analysis import maps_page  # here: these import torch, which takes seconds
     from ..models.loading import device_of
-    from .findings import measure, read_probing
+    from .findings import measure, read_comparison, read_probing
     from .parts import page
     from .subjects import Request, find_subject
 
@@ -97,7 +97,8 @@ def run(args: argparse.Namespace) -> None:
     read += [path for _, path in args.probing]
     check_outputs({"--output": args.output, "--json": args.json}, read)
     probing = read_probing(args.probing, subjects)
-    findings = measure(models, subjects, asked, probing)
+    comparison = read_comparison(args.comparison)
+    findings = measure(models, subjects, asked, probing, comparison)
     if args.json:
         write_json(args.json, findings.as_dict())
     outputs.write_page(args.output, page(findings))

@@ -57,9 +57,7 @@ def compare(plan: Plan, doing: Doing, write: Sequence[Path] = ()) -> None:
         seed = plan.runs[0].seed
         done = [run for run in plan.runs if run.seed == seed and run.folder.result.exists()]
         report = ["fairseq-hybrid", "report", *(str(run.folder.path) for run in done)]
-        report += flags(
-            user_dir=plan.workspace.user_dir, device="cpu" if doing.device == "cpu" else None
-        )
+        report += flags(user_dir=plan.workspace.user_dir, device=doing.device)
         pages = [path for path in write if path.suffix == ".html"]
         if pages and done:  # the page shows these numbers, of all seeds
             compared = plan.workspace.root / "comparison.json"

@@ -45,13 +45,13 @@ def run(args: argparse.Namespace) -> None:
     from ..models.trained import find_model
     from .losses_measure import measure  # here: it imports torch, which takes seconds
 
-    models = [find_model(path, args.data) for _, path in args.models]
-    paths = [trained.checkpoint for trained in models]
-    check_outputs({"--json": args.json}, [*paths, *models[0].binary.glob("*")])
+    trained = [find_model(path, args.data) for _, path in args.models]
+    paths = [model.checkpoint for model in trained]
+    check_outputs({"--json": args.json}, [*paths, *trained[0].binary.glob("*")])
     for number, path in enumerate(paths):
         if file_identity(path) in map(file_identity, paths[:number]):
             raise UserError(f"{path} is given twice")
-    tokens, losses = measure(models, args.gen_subset, args.device)
+    tokens, losses = measure(trained, args.gen_subset, args.device)
     systems: dict[str, dict[int, Score]] = {}
     for (name, _), one in zip(args.models, losses, strict=True):
         counts = SentenceCounts("loss", np.stack([one, tokens], axis=1), args.gen_subset)

@@ -177,7 +177,8 @@ def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, cap
     lengths = of_parts["lengths"]
     assert found["lengths"] == {key: lengths[key] for key in found["lengths"]}
     bleu = found["scores"][0]["systems"]
-    assert bleu == lengths["groups"][-1]["systems"]
+    for name, one in lengths["groups"][-1]["systems"].items():
+        assert bleu[name] == {key: one[key] for key in ("estimate", "difference")}
     (gates,) = of_parts["gates"]["models"]
     assert found["models"][0]["gates"] == gates
     assert found["models"][1]["gates"] is None
@@ -441,6 +442,16 @@ def test_a_set_is_translated_once(translate, theirs, in_data, tmp_path):
 # -- Runs and mistakes -------------------------------------------------------------------------
 
 
+FOR_MODEL = ("bin/dict.de.txt", "bin/dict.en.txt", "subwords/subwords.codes")
+
+
+def keep(corpus, folder):
+    """Copy what prepares text for a model of a corpus."""
+    for name in (*FOR_MODEL, "manifest.json"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(corpus / name, folder / name)
+
+
 @pytest.fixture
 def runs(in_data, tmp_path):
     """Two finished runs of one corpus, in the folders that `reproduce` makes."""
@@ -455,11 +466,10 @@ def runs(in_data, tmp_path):
     write(corpus / "tokenised/test.en", REFERENCE)
     write(corpus / "tokenised/test.de", ["wort " * 12, "wort", "wort", "wort " * 25])
     (corpus / "subwords/subwords.codes").write_text("#version: 0.2\n")
-    treated = {"subwords": {"kind": "subword-nmt", "size": 9}, "tokenizer": {"en": "moses"}}
-    named = ("bin/dict.de.txt", "bin/dict.en.txt", "subwords/subwords.codes")
-    files = {name: sha256(corpus / name) for name in named}
-    about = {"corpus": "ldc.en-zh", "digest": "d", "lowercase": True, "files": files}
-    manifest(source="de", target="en", **about, **treated).write(corpus)
+    treated = {"source": "de", "target": "en", "tokenizer": {"en": "moses"}, "lowercase": True}
+    treated["recipe"] = {"subwords": {"kind": "subword-nmt", "size": 9}}
+    treated["files"] = {name: sha256(corpus / name) for name in FOR_MODEL}
+    manifest(corpus="ldc.en-zh", digest="d", **treated).write(corpus)
     state = torch.load("lstm/average.pt", weights_only=True)
     folders = []
     for name, lines in SYSTEMS.items():
@@ -528,17 +538,18 @@ def test_translations_of_a_run_are_of_its_search_and_corpus(in_data, runs, tmp_p
     assert find(runs[0], subset="valid").hypotheses is None
     found = find(runs[0], in_data / "bin", **WORDS)  # not from `prepare`
     assert (found.hypotheses, found.reference, found.search) == (None, None, ("--beam", "2"))
-    manifest = tmp_path / "corpora/small@text/ldc.en-zh/manifest.json"
-    manifest.write_text(json.dumps(read(manifest) | {"digest": "another"}))
+    about = tmp_path / "corpora/small@text/ldc.en-zh/manifest.json"
+    about.write_text(json.dumps(read(about) | {"digest": "another"}))
+    assert find(runs[0]).hypotheses == runs[0] / "hypotheses.txt"  # it keeps what it needs
+    kept = runs[0] / "manifest.json"
+    kept.write_text(json.dumps(read(kept) | {"digest": "another"}))
     assert find(runs[0]).hypotheses is None
 
 
 def test_an_exported_model_is_compared_on_the_text_that_is_given(in_data, runs, tmp_path):
     """It has dictionaries, but no sets; with those of `prepare`, it needs no other flag."""
     corpus, model = tmp_path / "corpora/small@text/ldc.en-zh", tmp_path / "exported"
-    for name in ("bin/dict.de.txt", "bin/dict.en.txt", "subwords/subwords.codes", "manifest.json"):
-        (model / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(corpus / name, model / name)
+    keep(corpus, model)
     shutil.copy(runs[0] / "model.pt", model / "model.pt")
     refused = "--gen-subset test: .*exported/bin has no such set; --data DIR names the output of"
     check_command_refusals([(str(model), refused)], "report")

@@ -87,12 +87,15 @@ def test_dropout_has_its_rate_and_scale():
 
 
 def test_what_is_not_training_runs_as_it_is(double_softmax):
-    """Beam search, copies, and the same model from a checkpoint."""
+    """Beam search; a layer that is hooked, as by supervised attention; copies."""
     model = compiled("hysan-gated", **ONE).eval().double()
     counters.clear()
     with torch.no_grad():
         check_incremental(model)
-    assert not counters["stats"]
+    layer, hooked = model.encoder.layers[0], []
+    layer.register_forward_hook(lambda module, given, output: hooked.append(output))
+    model.encoder(torch.tensor([[5, 6, 2]]))
+    assert not counters["stats"] and hooked[0].requires_grad
     again = copy.deepcopy(model).train()
     assert all(layer._compiled_call_impl is None for layer in again.encoder.layers)
 

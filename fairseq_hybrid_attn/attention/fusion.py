@@ -149,13 +149,13 @@ class GatedSum(Fusion):
 
     def forward(self, branches, hidden, queries):
         layers = (self.squeeze, self.expand)
-        if _written_down(branches, layers):
+        if _by_hand(branches, layers):
             return _SqueezeGates.apply(branches, *(layer.weight for layer in layers))
         gates = torch.sigmoid(self.expand(torch.relu(self.squeeze(branches))))
         return (branches * gates).sum(dim=0), gates
 
 
-def _written_down(branches: Tensor, layers: tuple[nn.Module, ...]) -> bool:
+def _by_hand(branches: Tensor, layers: tuple[nn.Module, ...]) -> bool:
     """Whether :class:`_SqueezeGates` can be used.
 
     It is made for the caches of a CPU, and launches twice as many kernels on a GPU.  It converts no

@@ -113,7 +113,7 @@ class DecoderUnderLSTM(PatternedDecoder):
         self.top = wrapped(top, cfg)
 
     def extract_features(
-        self, prev_output_tokens, encoder_out, incremental_state=None, *args, **kwargs
+        self, prev_output_tokens, encoder_out=None, incremental_state=None, *args, **kwargs
     ):
         """Return fairseq's features, with Õ for O."""
         features, extra = super().extract_features(
@@ -231,7 +231,7 @@ def unpacked_lstm(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> Tensor:
             x = F.dropout(x, lstm.dropout, lstm.training)
         outputs = []
         for direction in range(directions):
-            own = weights[number * directions + direction]
+            own = tuple(weights[number * directions + direction])
             given = x.gather(0, reversed_words.expand_as(x)) if direction else x
             start = x.new_zeros(1, x.size(1), lstm.hidden_size)
             states = torch.lstm(given, (start, start), own, True, 1, 0.0, True, False, False)[0]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from unittest.mock import patch
 
@@ -28,6 +28,8 @@ from fairseq.optim.fp16_optimizer import FP16Optimizer
 from omegaconf import OmegaConf
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fairseq_hybrid_attn.attention import compute, fusion
+from fairseq_hybrid_attn.models import lstm_on_top, transformer
 from fairseq_hybrid_attn.models.fast_dropout import Dropout
 
 from .common import CHOSEN, Settings
@@ -102,13 +104,16 @@ def as_on_cuda() -> Iterator[None]:
             attn_mask = F.pad(attn_mask, (0, -m % 16))[..., :m]
         return attention(q, k, v, attn_mask, 0.0, *rest, **options)  # the kernel draws dropout
 
-    with (
-        patch.object(torch.Tensor, "is_cuda", True),
-        patch.object(DynamicLossScaler, "check_overflow", lambda scaler, norm: float(norm)),
-        patch.object(Dropout, "forward", FairseqDropout.forward),
-        patch.object(F, "dropout", dropout),
-        patch.object(F, "scaled_dot_product_attention", attend),
-    ):
+    with ExitStack() as stack:
+        for module in (compute, fusion, lstm_on_top, transformer):
+            stack.enter_context(patch.object(module, "is_cpu", lambda device: False))
+        for target, name, replacement in (
+            (DynamicLossScaler, "check_overflow", lambda scaler, norm: float(norm)),
+            (Dropout, "forward", FairseqDropout.forward),
+            (F, "dropout", dropout),
+            (F, "scaled_dot_product_attention", attend),
+        ):
+            stack.enter_context(patch.object(target, name, replacement))
         yield
 
 

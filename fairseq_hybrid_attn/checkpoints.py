@@ -89,7 +89,7 @@ def _checked(load: Callable) -> Callable:
                 check_pruning(path, state, trained, arg_overrides)
             state = load(path, arg_overrides, *args, **kwargs)
             check_contents(path, state)
-            model = (state.get("cfg") or {}).get("model")
+            model: typing.Any = (state.get("cfg") or {}).get("model")
             if hasattr(model, "get") and model.get("compile"):
                 model["compile"] = False  # where it was trained, not where it is used
         return state

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
-from .autograd import first_order, is_tracing
+from .autograd import first_order, is_cpu, is_tracing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +163,7 @@ def _by_hand(branches: Tensor, layers: tuple[nn.Module, ...]) -> bool:
     the layers, which must do nothing else.  In half precision, its sum of the branches would be
     rounded after each branch.
     """
-    if branches.device.type != "cpu" or is_tracing() or torch.is_autocast_enabled("cpu"):
+    if not is_cpu(branches.device) or is_tracing() or torch.is_autocast_enabled("cpu"):
         return False
     if not all(map(just_its_weights, layers)):
         return False

@@ -23,6 +23,7 @@ from fairseq.modules import FairseqDropout, LayerNorm
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from ..attention.autograd import is_cpu
 from ..errors import Faults
 from .transformer import (
     PatternedDecoder,
@@ -176,14 +177,13 @@ class LSTMTop(nn.Module):
         return self.layer_norm(self.pfn(x))
 
     def _sequence(self, x, padding):
-        on_cpu = x.device.type == "cpu"
-        if on_cpu and not padding.any():
+        if is_cpu(x.device) and not padding.any():
             return self.lstm(x)[0]
         # A sentence of padding alone keeps one position, since an empty one cannot be packed.
         lengths = padding.logical_not().sum(dim=1).clamp(min=1)
         words_first = padding.long().argsort(dim=1, stable=True).t().unsqueeze(2)
         x = x.gather(0, words_first.expand_as(x))
-        if on_cpu:
+        if is_cpu(x.device):
             packed = pack_padded_sequence(x, lengths, enforce_sorted=False)
             states, _ = pad_packed_sequence(self.lstm(packed)[0], total_length=len(x))
         else:

@@ -30,6 +30,7 @@ from hydra.core.hydra_config import HydraConfig
 from torch import Tensor, nn
 
 from ..attention import AttentionPlan
+from ..attention.autograd import is_cpu
 from ..attention.compute import takes_sdpa
 from ..attention.problem import Branch, Masks
 from ..attention.sdpa import kernels_for, make_masks
@@ -301,7 +302,7 @@ class LayerMasks:
     def __init__(self, side: TransformerEncoderBase | TransformerDecoderBase, padding: Tensor):
         cfg, device = side.cfg, padding.device
         compiled = cfg.compile and torch.is_grad_enabled()
-        self.asks = device.type == "cpu" and not compiled
+        self.asks = is_cpu(device) and not compiled
         self.padding = None if self.asks and not padding.any() else padding
         rate = cfg.attention_dropout if side.training else 0.0
         self._together = compiled or takes_sdpa(device, padding.size(1), rate)

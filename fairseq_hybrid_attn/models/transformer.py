@@ -267,7 +267,7 @@ class PatternedDecoder(TransformerDecoderBase):
         self.cross_self_attention = self.cfg.cross_self_attention
         if incremental_state is None:
             masks = LayerMasks(self, prev_output_tokens.eq(self.padding_idx))
-            # Of this, fairseq's decoder always passes the padding on, and else asks for it.
+            # If set, fairseq's decoder passes padding on without asking whether there is any.
             self.cross_self_attention |= not masks.asks
         token = _MASKS.set(masks)
         try:

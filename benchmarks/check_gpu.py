@@ -57,13 +57,13 @@ class Size:
 
 
 CUDA = Size(
-    Settings(device="cuda", dtype="fp16", clock="wall", rounds=5, shortest=0.2, memory=False),
+    Settings(device="cuda", dtype="fp16", clock="wall", rounds=5, shortest=0.2),
     {30: 136, 120: 34, 500: 8},
     2000,
 )
 CPU = Size(
     Settings(
-        dtype="fp16", clock="wall", rounds=2, shortest=0.01, memory=False,
+        dtype="fp16", clock="wall", rounds=2, shortest=0.01,
         vocabulary=50, width=32, ffn=32, layers=2,
     ),
     {8: 4, 12: 3},

@@ -7,18 +7,22 @@ it where fairseq is loaded already.  Patterns and attention need torch alone.
 To read the plugin, start at the top:
 
 =======================  ========================================================================
-``patterns.py``          which key a query may attend to, and the papers' words for it
-``attention/``           how attention over patterns is defined, computed and recorded
-``models/``              the architectures, one file for each paper
+``patterns.py``          which key a query may attend to
+``attention/``           how attention over patterns is computed: ``problem.py``, ``reference.py``
+                         (the definition), ``fusion.py``, ``plan.py``, ``multihead.py``; then the
+                         faster ways, ``compute.py``, ``sdpa.py`` (GPUs) and ``cpu.py``
+``words.py``             the words for patterns and fusions that flags take
+``models/``              the architectures: ``transformer.py`` is what all share, ``mma.py`` the
+                         shortest of the papers
 ``cross_entropy.py``     fairseq's loss in less time; bfloat16 on CPUs
 ``criterions.py``        supervised attention; ``alignment_data.py`` checks its training data
 ``tasks/``               GNMT's length penalty; training that resumes exactly
-``checkpoints.py``       loading checkpoints without running code from them
+``checkpoints.py``       loading checkpoints without running code from them; ``pruning.py``
 ``fairseq_check.py``     which fairseq is accepted; ``fairseq_numpy.py`` mends it for numpy 2
 ``errors.py``            messages to users
 =======================  ========================================================================
 
-``lab/`` is the laboratory, the command ``fairseq-hybrid``.  The plugin imports nothing from it.
+``lab/`` is the laboratory, the command ``fairseq-hybrid``.  Only :func:`load` uses it.
 """
 
 import importlib

@@ -35,6 +35,7 @@ from fairseq import checkpoint_utils
 from fairseq.distributed.utils import _TensorPlaceholder
 
 from .errors import UserError
+from .pruning import SETTINGS, check_pruning
 
 #: Settings that fairseq passes to ``eval`` if they are strings.
 EVALUATED = frozenset(
@@ -46,8 +47,6 @@ EVALUATED = frozenset(
     pipeline_decoder_devices pipeline_devices pipeline_encoder_balance pipeline_encoder_devices
     pretrained project_input self_attention wer_args xformers_att_config""".split()
 )
-#: The setting that prunes each side, to layers such as "0,2".
-KEPT = {"encoder": "encoder_layers_to_keep", "decoder": "decoder_layers_to_keep"}
 #: What such a setting may consist of; + and * as in ``[(512, 3)] * 4 + [(512, 2)]``.
 _PLAIN = (
     *(ast.Expression, ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Load),
@@ -86,15 +85,16 @@ def _checked(load: Callable) -> Callable:
         whole = not (torch.distributed.is_initialized() and torch.distributed.get_rank())
         if whole:
             check_archive(path)
-        if any((arg_overrides or {}).get(name) for name in KEPT.values()):
+        if any((arg_overrides or {}).get(name) for name in SETTINGS.values()):
             with explained(path):
                 state = load(path)
-            check_pruning(path, state, arg_overrides)
+            trained = dict(_settings([state.get("args"), state.get("cfg")]))
+            check_pruning(path, state, trained, arg_overrides)
         with explained(path):
             state = load(path, arg_overrides, *args, **kwargs)
         check_contents(path, state, weights=whole)
         model = (state.get("cfg") or {}).get("model")
-        if hasattr(model, "get") and model.get("compile"):
+        if model is not None and hasattr(model, "get") and model.get("compile"):
             model["compile"] = False  # where it was trained, not where it is used
         return state
 
@@ -178,22 +178,6 @@ def check_contents(path: str | os.PathLike, state: dict, *, weights: bool = True
                 f"{path}: its weight {name} has numbers that are infinite or NaN; the file is "
                 "damaged, or the training diverged"
             )
-
-
-def check_pruning(path: str | os.PathLike, state: dict, overrides: dict) -> None:
-    """Refuse to prune a pruned model: the setting counts the layers of the one that was trained."""
-    trained = dict(_settings([state.get("args"), state.get("cfg")]))
-    for side, name in KEPT.items():
-        kept, wanted = trained.get(name), overrides.get(name)
-        if kept and wanted and _layers(kept) != _layers(wanted):
-            layers = re.compile(rf"{side}\.layers\.(\d+)\.")
-            found = {match[1] for match in map(layers.match, state["model"]) if match}
-            if len(found) == len(_layers(kept)):
-                raise UserError(f"{path} has {side} layers {kept} alone; it cannot keep {wanted}")
-
-
-def _layers(numbers: str) -> set[str]:
-    return {number.strip() for number in numbers.split(",")}
 
 
 def _settings(node: object, name: str = "") -> Iterator[tuple[str, str]]:

@@ -10,20 +10,8 @@ It trains fairseq's Transformer and LSTM models and the Transformers of this pac
 are in fairseq's format: files of links ``source-target``, counted from 0 over the subwords,
 binarised by ``fairseq-preprocess --align-suffix``.
 
-The paper leaves some points open.  They are read here as follows:
-
-* A*: the paper smooths the 0-1 matrix "with a Gaussian filter of the normal distribution
-  N(0, 0.5)".  This is read as variance 0.5 (``--gold-variance``), the second parameter of N, along
-  the source, since A[t] is a distribution over the source.  Each link gives a Gaussian around its
-  source token, cut off at the ends of the sentence.  Each row is then scaled to sum to 1, like
-  A[t].
-* The sum is over target tokens with a link, since no attention can be a row of zeros.  It is over
-  all source tokens, including the end symbol, where A* is 0.
-* The distance of each sentence is added with weight 1 (``--supervision-weight``) to the loss,
-  which is summed over target tokens.
-* The supervised head is the last one of the last decoder layer (``--supervised-head``,
-  ``--supervised-layer``).  Its weights are taken before attention dropout.
-* Row t is the step that predicts target token t and is fed token t - 1.
+docs/papers/alignment.md says how open points of the paper are read.  Row t of A is the step that
+predicts target token t and is fed token t - 1.
 
 (fairseq reads the types of the fields, so this file cannot postpone annotations.)
 """

@@ -132,14 +132,17 @@ def total(table: str, plus: tuple, minus: tuple, half: float | None = None) -> E
             plan = runs.plan
             cell = Cell(plan.table, plan.table.row(row), plan.table.column(column))
             terms.append((sign, _scores(runs, cell)))
+    counts = [score.counts for _, scores in terms for score in scores.values()]
+    if len({one.origin for one in counts if one and one.part is None}) > 1:
+        raise UserError(f"{table}: a claim's numbers are of different texts or signatures")
     found = estimate(*terms)
     if found and half is not None:
-        return combined(found.by_seed, (half / 1.96) ** 2, sentences=1000)
+        return combined(found.by_seed, (half / 1.96) ** 2, sentences=2000)
     return found
 
 
 def _scores(runs: StoredRuns, cell: Cell) -> Mapping[int, Score]:
-    return runs.scores(cell)[1] if runs.of_cell(cell) else {}
+    return runs.scores(cell)[1][None] if runs.of_cell(cell) else {}
 
 
 def judge(claim: Claim, table: str) -> tuple[Estimate | None, str]:

@@ -1,11 +1,7 @@
 """The models, a file for each paper, and ``lm.py``.
 
 Importing this package makes fairseq know them, the tasks and the criteria, and makes fairseq's
-checkpoints loadable.
-
-Read ``transformer.py`` (what all models share) and then ``mma.py`` (the shortest model).  Each
-class loads a checkpoint of any architecture with ``from_pretrained``, as fairseq's
-``TransformerModel`` does.
+checkpoints loadable.  Each class loads a checkpoint of any architecture with ``from_pretrained``.
 """
 
 from ..fairseq_check import check_fairseq

@@ -4,14 +4,7 @@ and Global Patterns for Self-Attention Networks").
 In the lowest encoder layers, a gate mixes a global and a local attention over the same scores
 (Eq. 1-5).  The other layers and the decoder are those of an ordinary Transformer.
 
-The paper and the authors' published code differ.  The paper's gate looks at the layer's input H
-and gives one number per position (Eq. 5, the default here).  The code's gate looks at the queries
-and gives one number per position and head (``--gate-input query``).  The code also has pre-norm
-layers (add ``--encoder-normalize-before --decoder-normalize-before``), and no attention dropout in
-the local branch, which is not copied.
-
-The paper reports +0.3M parameters for the concatenation.  Here, as in HySAN, the projection of the
-concatenation takes the place of W^o: +d^2 per layer, +524,288 for two layers of width 512.
+docs/papers/hybrid_gate.md says where paper, published code and this differ.
 """
 
 from dataclasses import dataclass, field

@@ -5,18 +5,8 @@ Encoder self-attention has branches with different masks over the same scores an
 (Eq. 8-12).  The branches of decoder self-attention are causal (Eq. 11, M_d).  Squeeze gates
 fuse the branches (Eq. 13, 14).  Cross-attention is fairseq's own.
 
-The paper leaves some points open.  They are read here as follows:
-
-* e1, the paper's default, is encoder ``global,fw,bw,l5`` and decoder ``fw,l5``.  Four and
-  two branches follow from the parameter counts of Table 2; 5 is the best single local width
-  on both sides (Table 1, b3 and d3).
-* A self-attention with a single branch has nothing to fuse and gets no gate.  The row "base"
-  is therefore the plain Transformer.
-* FFN layers have width 4 d, and dropout is 0.1 (0.3 for big), as in Vaswani et al. 2017.
-  Attention weights and activations have no dropout.  The paper specifies neither.
-
-The alignment paper's encoding masks (Ma & Zhao 2020, Eq. 14, 15) are this model with a
-single encoder branch.
+docs/papers/hysan.md says how open points of the paper are read.  The alignment paper's encoding
+masks (Ma & Zhao 2020, Eq. 14, 15) are this model with a single encoder branch.
 """
 
 from dataclasses import dataclass, field

@@ -8,11 +8,6 @@ neighbor   i                   predicted           Sperber et al. 2018
 local-h    predicted           ``--gaussian-window``  Luong et al. 2015 (D = 10 there)
 local-s    predicted           predicted           Yang et al. 2018
 =========  ==================  ==================  =================================
-
-A prediction is n * sigmoid(U^T tanh(W Q_i)) with W of d x d and n the number of real
-tokens; tokens are numbered from 1.  Q_i is the query of all heads, so all heads of a
-position share centre and window.  At base size this adds +525,312 / +525,312 / +1,050,624
-parameters; the paper reports +0.4M / +0.4M / +0.8M, but not the shape of W.
 """
 
 from dataclasses import dataclass, field

@@ -8,23 +8,7 @@ and Õ replaces it.  The decoder's cross-attentions look at Õ of the source, an
 at Õ of the target.  Everything below is fairseq's own Transformer, including the cross-attention
 that alignments are read from.
 
-The paper leaves some points open.  They are read here as follows:
-
-* O is the output of the side without the LSTM.  With post-norm layers, it is the output of the
-  last layer; with pre-norm layers (``--encoder-normalize-before``), that of the final layer norm.
-* A layer norm follows PFN.  Eq. 16 shows none, but neither do the paper's equations of the
-  Transformer (Eq. 7-12), which has layer norms.  Without it, Õ is small and nearly the same at
-  all positions.  A tiny model with an LSTM on its encoder then did not learn to reverse
-  sequences in the number of updates that the other models needed.
-* FFNN and PFN are two-layer networks like those within the Transformer's layers: the same width
-  and activation, but separate parameters.  O has already been through the last layer's FFN
-  (Eq. 9, 10), so FFNN is an additional one.
-* The encoder's LSTM runs in both directions, each half as wide as the model, and concatenates
-  their states.  OpenNMT, which the paper used, merges directions in this way.
-* The decoder's LSTM runs forward only.  The paper calls it bidirectional as well, but that would
-  show each position the words that it has to predict.
-* Dropout applies to the output of FFNN and PFN, as in the Transformer's layers, and between the
-  layers of the LSTM.
+docs/papers/alignment.md says how open points of the paper are read; the layer norm is one.
 """
 
 from dataclasses import dataclass, field

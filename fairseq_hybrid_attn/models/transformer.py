@@ -7,7 +7,6 @@ self-attention of each layer does.
 from __future__ import annotations
 
 import copy
-import re
 import sys
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -28,7 +27,6 @@ from fairseq.modules.transformer_layer import (
     TransformerEncoderLayerBase,
 )
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from ..attention import AttentionPlan
@@ -37,8 +35,10 @@ from ..attention.problem import Branch, Masks
 from ..attention.sdpa import kernels_for, make_masks
 from ..cross_entropy import has_bfloat16
 from ..errors import Faults, UserError
+from ..pruning import kept, layers_to_keep, pruning_of
 from ..words import Words, words_for
-from .config import PatternedTransformerConfig, nested_config, with_defaults
+from .config import PatternedTransformerConfig as PatternedTransformerConfig
+from .config import nested_config, with_defaults
 from .fast_dropout import use_fast_dropout
 from .self_attention import PatternedSelfAttention
 
@@ -103,8 +103,8 @@ class PlannedModel:
             )
         faults.raise_if_any()
         cfg.plans = Plans(
-            encoder=plans.encoder and _kept(plans.encoder, cfg.encoder.layers_to_keep),
-            decoder=plans.decoder and _kept(plans.decoder, cfg.decoder.layers_to_keep),
+            encoder=kept(plans.encoder, cfg.encoder.layers_to_keep),
+            decoder=kept(plans.decoder, cfg.decoder.layers_to_keep),
         )
         try:
             model = super().build_model(cfg, task)  # type: ignore[misc]
@@ -117,21 +117,9 @@ class PlannedModel:
         return model
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
-        """Load weights; prune those of a larger model to the layers that are kept.
-
-        Once fairseq has pruned, it forgets which layers it kept; it also drops a side without a
-        setting.  Here the setting stays with the model, since a layer's patterns depend on its
-        place in the trained model.  Weights that are already pruned stay as they are.
-        """
-        pruning, needed = OmegaConf.create({"_name": type(self).__name__}), False
-        for side in ("encoder", "decoder") if hasattr(self, "encoder") else ("decoder",):
-            matches = (re.match(rf"{side}\.layers\.(\d+)\.", name) for name in state_dict)
-            present = sorted({int(match[1]) for match in matches if match})
-            kept = _layer_numbers(getattr(getattr(self, side).cfg, side).layers_to_keep)
-            prune = bool(kept) and len(present) > len(kept)
-            needed |= prune
-            pruning[f"{side}_layers_to_keep"] = ",".join(map(str, kept if prune else present))
-        return super().load_state_dict(state_dict, strict, model_cfg=pruning if needed else None)  # type: ignore[misc]
+        """Load weights; prune those of a larger model to the layers that are kept."""
+        pruning = pruning_of(self, state_dict)
+        return super().load_state_dict(state_dict, strict, model_cfg=pruning)  # type: ignore[misc]
 
 
 class PatternedTransformer(PlannedModel, TransformerModelBase):
@@ -411,13 +399,6 @@ def _without_positions(cfg: TransformerConfig) -> TransformerConfig:
     return cfg
 
 
-def _kept(plans, layers_to_keep: str | None):
-    """Return the plans of the layers that ``--encoder-layers-to-keep`` keeps."""
-    if not layers_to_keep:
-        return plans
-    return tuple(plans[layer] for layer in sorted(_layer_numbers(layers_to_keep)))
-
-
 def check_stock_settings(cfg: TransformerConfig, faults: Faults) -> None:
     """Refuse what fairseq's Transformer settings allow but these models cannot do."""
     if cfg.compile and cfg.checkpoint_activations:
@@ -445,20 +426,14 @@ def check_stock_settings(cfg: TransformerConfig, faults: Faults) -> None:
                 part.xformers_att_config,
                 "this architecture has its own attention; leave the flag out",
             )
-        kept = _layer_numbers(part.layers_to_keep)
-        if not set(kept) <= set(range(part.layers)) or len(set(kept)) < len(kept):
+        keep = layers_to_keep(part.layers_to_keep)
+        if not set(keep) <= set(range(part.layers)) or len(set(keep)) < len(keep):
             faults.add(
                 f"--{side}-layers-to-keep",
                 part.layers_to_keep,
                 "give a comma list of different layers of the trained model, "
                 f"0 to {part.layers - 1}",
             )
-
-
-def _layer_numbers(layers_to_keep: str | None) -> list[int]:
-    """Return the layers of a comma list; -1 for a word that is not a number."""
-    words = layers_to_keep.split(",") if layers_to_keep else []
-    return [int(word) if word.strip().isdecimal() else -1 for word in words]
 
 
 def register(name: str, config: type):
@@ -475,18 +450,6 @@ def register_size(name: str, model: type, config: type, **defaults) -> None:
     class_name = "".join(part.capitalize() for part in name.split("_"))
     sized = with_defaults(config, f"{class_name}Config", **defaults)
     doc = f"{model.__name__} with other default settings: ``--arch {name}``."
-    # The file that sets its defaults, as for any other class; results depend on that file.
-    place = sys._getframe(1).f_globals
-    made = type(class_name, (model,), {"__doc__": doc, "__module__": place["__name__"]})
-    place.setdefault(class_name, made)  # where pickle looks for it
+    made = type(class_name, (model,), {"__doc__": doc, "__module__": model.__module__})
+    setattr(sys.modules[model.__module__], class_name, made)  # where pickle looks for it
     register(name, sized)(made)
-
-
-__all__ = [
-    "PatternedTransformer",
-    "PatternedTransformerConfig",
-    "Plans",
-    "register",
-    "register_size",
-    "wrapped",
-]

@@ -18,7 +18,7 @@ PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[
     --arch transformer_forward_encoding_mask --dropout 0.1 --max-update 50000 --max-tokens 4096 \
     --update-freq "$((8 / GPUS))" --seed "$SEED" --save-interval-updates 1000 --keep-interval-updates 1 \
     --no-epoch-checkpoints --save-interval 1000000 --validate-interval 1000000 --save-dir "$SAVE/checkpoints" \
-    --distributed-world-size "$GPUS" "$DEVICE" "$@"
+    --distributed-world-size "$GPUS" --load-checkpoint-on-all-dp-ranks "$DEVICE" "$@"
 [[ -e $SAVE/model.pt ]] || fairseq-hybrid average --output "$SAVE/model.pt" "$SAVE/checkpoints/checkpoint_best.pt"
 [[ -e $SAVE/gen ]] || { fairseq-generate "$CORPUS/bin" --user-dir "$PLUGIN" --path "$SAVE/model.pt" --beam 5 \
     --unnormalized --max-tokens 12000 --required-batch-size-multiple 1 >"$SAVE/tmp"; mv "$SAVE/tmp" "$SAVE/gen"; }

@@ -20,7 +20,7 @@ PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[
     --maximize-best-checkpoint-metric --hybrid-fusion gate --eval-bleu-detok moses --eval-bleu-remove-bpe '@@ ' \
     --max-tokens 6250 --update-freq "$((4 / GPUS))" --seed "$SEED" --save-interval-updates 2000 \
     --keep-interval-updates 1 --no-epoch-checkpoints --save-interval 1000000 --validate-interval 1000000 \
-    --save-dir "$SAVE/checkpoints" --distributed-world-size "$GPUS" "$DEVICE" "$@"
+    --save-dir "$SAVE/checkpoints" --distributed-world-size "$GPUS" --load-checkpoint-on-all-dp-ranks "$DEVICE" "$@"
 [[ -e $SAVE/model.pt ]] || fairseq-hybrid average --output "$SAVE/model.pt" "$SAVE/checkpoints/checkpoint_best.pt"
 [[ -e $SAVE/gen ]] || { fairseq-generate "$CORPUS/bin" --user-dir "$PLUGIN" --path "$SAVE/model.pt" \
     --task translation_gnmt --beam 4 --gnmt-lenpen 0.6 --max-len-a 1 --max-len-b 49 --max-tokens 12000 \

@@ -17,7 +17,8 @@ PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[
     --encoder-branches global --decoder-branches fw --branch-fusion gated-sum --dropout 0.1 --max-update 100000 \
     --arch transformer_hysan_base --max-tokens 4096 --update-freq "$((8 / GPUS))" --seed "$SEED" \
     --save-interval-updates 1000 --keep-interval-updates 5 --no-epoch-checkpoints --save-interval 1000000 \
-    --validate-interval 1000000 --save-dir "$SAVE/checkpoints" --distributed-world-size "$GPUS" "$DEVICE" "$@"
+    --validate-interval 1000000 --save-dir "$SAVE/checkpoints" --distributed-world-size "$GPUS" \
+    --load-checkpoint-on-all-dp-ranks "$DEVICE" "$@"
 [[ -e $SAVE/model.pt ]] || fairseq-hybrid average --output "$SAVE/model.pt" --last-updates 5 "$SAVE/checkpoints"
 [[ -e $SAVE/gen ]] || { fairseq-generate "$CORPUS/bin" --user-dir "$PLUGIN" --path "$SAVE/model.pt" \
     --task translation_gnmt --beam 4 --gnmt-lenpen 0.6 --max-len-a 1 --max-len-b 49 --max-tokens 12000 \

@@ -16,7 +16,7 @@ def device(request, monkeypatch):
         compile_it = torch.nn.Module.compile
         monkeypatch.setattr(
             "torch.nn.Module.compile",
-            lambda module, **options: compile_it(module, **options, backend="aot_eager"),
+            lambda module, **options: compile_it(module, **options, backend="eager"),
         )
     return request.param
 

@@ -144,7 +144,9 @@ def pairs_given(corpus: Corpus) -> str:
     paths = {item.file: item.path for item in corpus.archives if item.path}
     first = {part: paths[names[0]] for part, names in corpus.files.items()}
     counts = {part: sum(1 for line in lines(path)) for part, path in first.items()}
-    return ", ".join(f"{part} {count:,}" for part, count in counts.items())
+    if len(counts) == 1:
+        return f"{sum(counts.values()):,} pairs given, validation and test sets among them"
+    return ", ".join(f"{part} {count:,}" for part, count in counts.items()) + " pairs given"
 
 
 def common_languages(texts: Texts, place: object) -> list[str]:

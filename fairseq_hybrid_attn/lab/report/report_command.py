@@ -84,6 +84,7 @@ def run(args: argparse.Namespace) -> None:
         device=device_of(args.device),
         max_tokens=args.max_tokens,
         user_dir=args.user_dir,
+        comparison=args.comparison,
     )
     (first, *others), names = args.models, args.names
     if not (others or names) and first.resolve().name.startswith("seed"):

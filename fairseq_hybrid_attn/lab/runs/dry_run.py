@@ -70,7 +70,7 @@ def _comes_from_you(run: Run) -> str:
     if run.workspace.own is not None:
         rules = ", ".join(run.recipe.clean.rules)
         told = f" from {run.workspace.own}, {run.recipe.source}-{run.recipe.target}: "
-        told += f"{pairs_given(run.recipe)} pairs given"
+        told += pairs_given(run.recipe)
         return told + f"; training pairs of {rules} are left out" * bool(rules)
     if run.recipe.lacks_text:
         return "; from your own text: name it by --text"
@@ -115,11 +115,3 @@ def _length(run: Run) -> str:
     if "patience" in settings.train:
         length = f"at most {length}"
     return f"{length} of {settings.batch.tokens:,} tokens"
-
-
-def hours(seconds: float) -> str:
-    if seconds >= 36000:
-        return f"{seconds / 3600:.0f} h"
-    if seconds >= 5400:
-        return f"{seconds / 3600:.1f} h"
-    return f"{max(1, round(seconds / 60))} min"

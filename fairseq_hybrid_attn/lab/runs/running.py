@@ -72,6 +72,7 @@ class RunInProgress:
             for left in self.folder.path.glob(".*.tmp"):  # by a kill while a file was written
                 delete(left, self.run.workspace.runs)
             settings, folder, commands = self.run.settings, self.folder, self.commands()
+            self.check()
             if settings.aligner:
                 self.step("align", [folder.trained], self.align_by_aligner)
                 self.program("error rate", [folder.alignment_score], commands.aer())
@@ -144,7 +145,6 @@ class RunInProgress:
             self.write_trained(updates=0, epoch=0, training_seconds=0.0)
             return
         if not self.is_trained():
-            self.check()
             try:
                 self.train_here()
             finally:
@@ -172,7 +172,8 @@ class RunInProgress:
         """Refuse what cannot go well: now the text is prepared."""
         if told := fault(self.run, self.devices):
             raise UserError(told)
-        if model := self.run.settings.train.get(WEIGHTS_OF):
+        model = self.run.settings.train.get(WEIGHTS_OF)
+        if model and not self.folder.trained.exists():
             from .fine_tuning import check_dictionaries  # which imports torch
 
             corpus = self.run.prepared_corpus

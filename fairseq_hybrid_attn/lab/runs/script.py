@@ -43,8 +43,6 @@ _LEFT_OUT = {
 #: A word of a command that the shell replaces.
 _REPLACED = re.compile(r"\$(CORPUS|SAVE|TEXT|DATA|PLUGIN|SEED|GPUS|\(\(\d+ / GPUS\)\))(/[\w./-]+)?")
 _IMPORTED = "$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[0])')"
-_GENERATED = "[[ -e $SAVE/gen ]] || { "
-_MOVE = '>"$SAVE/tmp"; mv "$SAVE/tmp" "$SAVE/gen"; }'
 _WIDTH = 120
 
 _SCRIPT = r"""#!/usr/bin/env bash
@@ -80,7 +78,10 @@ def script(run: Run, made_by: list[str]) -> str:
     if batches > 1:
         changed |= {"--update-freq": f"$(({batches} / GPUS))", "--distributed-world-size": "$GPUS"}
     without = without_positions(run)
-    more = ['"$DEVICE"', *(['"${positions[@]}"'] if without else []), '"$@"']
+    # Otherwise fairseq would send the pickled checkpoint to the other processes.
+    more = ["--load-checkpoint-on-all-dp-ranks"] if batches > 1 else []
+    more += ['"$DEVICE"', *(['"${positions[@]}"'] if without else []), '"$@"']
+    move = '>"$SAVE/tmp"; mv "$SAVE/tmp" "$SAVE/gen"; }'
     whole = "aligned" if settings.needs_alignments else "manifest.json"  # what is made last
     untrained = "[[ -e $SAVE/model.pt ]] || "
     align = shell(commands.align(), start="[[ -e $SAVE/gold.align ]] || ") + "\n"
@@ -94,7 +95,7 @@ def script(run: Run, made_by: list[str]) -> str:
         prepare=shell(prepare(run), start=f"[[ -e $CORPUS/{whole} ]] || "),
         train=inferred(run, train, search) + shell(train, changed, more, untrained),
         average=shell(commands.average(), start=untrained),
-        generate=shell(search, more=[_MOVE], start=_GENERATED),
+        generate=shell(search, more=[move], start="[[ -e $SAVE/gen ]] || { "),
         measure=(align if run.measures_alignment else "") + shell(score, files),
     )
 
@@ -109,11 +110,7 @@ def table_row(run: Run) -> tuple[Table, Row, str]:
 def about(run: Run, made_by: list[str], without: str | None) -> str:
     """The comment at the top: what the run shows, and the paper's scores."""
     table, row, column = table_row(run)
-    baseline = table.baseline_cell(table.column(column))
     reported = reported_scores(table, row, column)
-    if not reported and baseline is not None:
-        scores = reported_scores(table, baseline.row, column)
-        reported = [f"{score} of {baseline.row.system}" for score in scores[:1]]
     reported += [f"with POSITIONS=0: {without}"] if without else []
     return comment(
         "Run again, it goes on. Exact resuming, seeds, tables: "

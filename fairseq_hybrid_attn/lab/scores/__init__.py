@@ -33,10 +33,6 @@ class Group:
     def __contains__(self, words: int) -> bool:
         return self.above < words and (self.to is None or words <= self.to)
 
-    def overlaps(self, other: Group) -> bool:
-        low, high = sorted((self, other), key=lambda group: group.above)
-        return low.to is None or low.to > high.above
-
     def __str__(self) -> str:
         return f"({self.above},∞)" if self.to is None else f"({self.above},{self.to}]"
 

@@ -56,33 +56,22 @@ class ScoresByLength:
     without_words: tuple[int, ...]
 
     def as_dict(self) -> dict:
-        """Plain data for JSON; sentences are counted from 1.
-
-        The scores of a system are those of the whole (``bleu``) and of groups (``bleu(0,10]``).
-        """
+        """Plain data for JSON, the whole as the last group; sentences are counted from 1."""
         groups = [
             {
                 "label": group.label,
                 "sentences": group.sentences,
-                "systems": {name: one.as_dict() for name, one in group.systems.items()},
+                "systems": {
+                    name: {
+                        "scores": scores_as_dict({self.score: group.scores[name]}),
+                        **compared.as_dict(),
+                    }
+                    for name, compared in group.systems.items()
+                },
             }
             for group in (*self.groups, self.whole)
         ]
-        of_groups = {f"{self.score}{group.label}": group for group in self.groups}
-        systems = {
-            name: {
-                "scores": scores_as_dict(
-                    {
-                        label: group.scores[name]
-                        for label, group in {self.score: self.whole, **of_groups}.items()
-                        if name in group.scores
-                    }
-                )
-            }
-            for name in self.systems
-        }
-        without = [number + 1 for number in self.without_words]
-        return {"systems": systems, "groups": groups, "without_words": without}
+        return {"groups": groups, "without_words": [n + 1 for n in self.without_words]}
 
 
 def score_by_length(

@@ -55,8 +55,8 @@ def run(args: argparse.Namespace) -> None:
     systems: dict[str, dict[int, Score]] = {}
     for (name, _), one in zip(args.models, losses, strict=True):
         counts = SentenceCounts("loss", np.stack([one, tokens], axis=1), args.gen_subset)
-        models = systems.setdefault(name, {})
-        models[len(models) + 1] = Score.of(counts)
+        of_name = systems.setdefault(name, {})
+        of_name[len(of_name) + 1] = Score.of(counts)
     compared = statistics.compare(systems)
     base = next(iter(systems))
     rows = [

@@ -6,7 +6,7 @@ baseline.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -64,6 +64,7 @@ class ColumnHead:
     curve: bool  #: whether there is a number for each checkpoint
     group: str | None  #: the lengths of source sentences that it is restricted to, if any
     baseline: str | None  #: the row that others are compared with
+    baseline_changed: str = ""  #: what has changed since its runs were made; it may not be shown
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def measure(plan: Plan) -> TableNumbers:
         cells = [cell for cell in plan.cells if cell.column.name == column.name]
         if cells:
             baseline = table.baseline_cell(column)
-            columns.append(_head(column, baseline))
+            columns.append(_head(stored, column, baseline))
             numbers += [one for cell in cells for one in _numbers(stored, cell, baseline)]
     return TableNumbers(
         table=table.name,
@@ -118,10 +119,16 @@ def measure(plan: Plan) -> TableNumbers:
     )
 
 
-def _head(column: Column, baseline: Cell | None) -> ColumnHead:
+def _head(stored: StoredRuns, column: Column, baseline: Cell | None) -> ColumnHead:
     group = None if column.group is None else str(column.group)
-    row = baseline.row.name if baseline else None
-    return ColumnHead(column.name, column.title, column.score, column.curve, group, row)
+    head = ColumnHead(column.name, column.title, column.score, column.curve, group, None)
+    if baseline is None:
+        return head
+    try:
+        changed = stored.changed(baseline)
+    except UserError:  # which its own row says
+        changed = ""
+    return replace(head, baseline=baseline.row.name, baseline_changed=changed)
 
 
 def _numbers(stored: StoredRuns, cell: Cell, baseline: Cell | None) -> list[Number]:
@@ -147,11 +154,7 @@ def _numbers(stored: StoredRuns, cell: Cell, baseline: Cell | None) -> list[Numb
 def _measured(
     stored: StoredRuns, cell: Cell, baseline: Cell | None, system: str, gap: float | None
 ) -> list[Number]:
-    if cell.column.curve:
-        name, points = stored.curve(cell)
-    else:
-        name, scores = stored.scores(cell)
-        points = {None: scores}
+    name, points = stored.scores(cell)
     theirs = _of_baseline(stored, baseline, (cell.run_name, name))
     results = [result for _, result in stored.of_cell(cell)]
     return [
@@ -183,7 +186,7 @@ def _of_baseline(
     if baseline is None or baseline.column.curve:
         return {}
     try:
-        name, scores = stored.scores(baseline)
+        name, points = stored.scores(baseline)
     except UserError:  # which its own row says
         return {}
-    return {} if (baseline.run_name, name) == ours else scores
+    return {} if (baseline.run_name, name) == ours else points[None]

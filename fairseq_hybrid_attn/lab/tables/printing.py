@@ -273,8 +273,9 @@ def notes(numbers: TableNumbers) -> list[str]:
         found.append(WHY_LOW)
     for state, cell in _failures(numbers).items():
         found.append(f"{cell.removeprefix('failed ')} {state}")
-    stale = [number for number in measured if number.is_stale]
-    found += dict.fromkeys(f"{STALE} {number.row}: {number.state}" for number in stale)
+    stale = [(number.row, number.state) for number in measured if number.is_stale]
+    stale += [(c.baseline or "", c.baseline_changed) for c in numbers.columns if c.baseline_changed]
+    found += dict.fromkeys(f"{STALE} {row}: {changed}" for row, changed in stale)
     if numbers.made_by:
         found.append(f"Its runs differ in {numbers.made_by}.")
     return found

@@ -73,45 +73,27 @@ class StoredRuns:
                 f"{run.folder.result} was changed, do the run again"
             )
 
-    def scores(self, cell: Cell) -> tuple[str, dict[int, Score]]:
-        """Which score a cell shows, and that of each seed; a UserError says why there is none."""
-        done = self.of_cell(cell)
-        if not done:
-            raise UserError(self.state(cell))
-        name = self.score_name(cell, done[0][1]["scores"])
-        return name, {run.seed: self._score(cell, run, result, name) for run, result in done}
+    def scores(self, cell: Cell) -> tuple[str, dict[int | None, dict[int, Score]]]:
+        """Which score a cell shows, and that of each seed, under None; a UserError says why not.
 
-    def curve(self, cell: Cell) -> tuple[str, dict[int | None, dict[int, Score]]]:
-        """Which score a curve shows, and at the updates that all seeds have, that of each seed."""
-        done = self.of_cell(cell)
+        Of a curve, under the updates at which all seeds have it.
+        """
+        done = [(run, _points(cell, result)) for run, result in self.of_cell(cell)]
         if not done:
             raise UserError(self.state(cell))
-        points = {
-            run.seed: {p["updates"]: p["scores"] for p in r.get("curve", ())} for run, r in done
-        }
-        if not all(points.values()):
-            raise UserError("its run has no curve")
-        has = [scores for of_seed in points.values() for scores in of_seed.values()]
-        name = self.score_name(cell, has[0])
-        if not any(name in scores for scores in has):
-            raise UserError(f"its curve has no {name}")
-        found: dict[int | None, dict[int, Score]] = {}
-        for at in sorted(set.intersection(*map(set, points.values()))):
-            if all(name in of_seed[at] for of_seed in points.values()):
-                found[at] = {
-                    run.seed: replace(
-                        Score.of_dict(points[run.seed][at][name]),
-                        counts=self.counts(run, name, at=at),
-                    )
-                    for run, _ in done
-                }
-        if not found:
+        common = [at for at in done[0][1] if all(at in points for _, points in done)]
+        if not common:
             raise UserError("its runs have no checkpoint in common")
-        return name, found
+        name = self.score_name(cell, done[0][1][common[-1]])
+        complete = [at for at in common if all(name in points[at] for _, points in done)]
+        return name, {
+            at: {run.seed: self._score(cell, run, points[at], name, at) for run, points in done}
+            for at in complete or common
+        }
 
-    def _score(self, cell: Cell, run: Run, result: dict, name: str) -> Score:
+    def _score(self, cell: Cell, run: Run, has: dict, name: str, at: int | None) -> Score:
         group = cell.column.group
-        counts = self.counts(run, name, group)
+        counts = self.counts(run, name, group, at)
         if group is not None:
             if counts is None:
                 raise UserError("the counts of its sentences are not here")
@@ -119,10 +101,10 @@ class StoredRuns:
                 raise UserError("no such sentences")
             how = f"{counts.signature}|source:{group}|sentences:{len(counts.rows)}"
             return Score(counts.value, how, counts)
-        if name in result["scores"]:
-            return replace(Score.of_dict(result["scores"][name]), counts=counts)
+        if name in has:
+            return replace(Score.of_dict(has[name]), counts=counts)
         metric, _, test_set = name.partition(".")
-        if metric == AER and result["corpus"].get("gold") is None:
+        if metric == AER and (self.result(run) or {})["corpus"].get("gold") is None:
             raise UserError("its text has no gold alignment")
         if test_set and metric in NAMES:
             raise UserError(f"its text has no test set {test_set}")
@@ -154,3 +136,13 @@ class StoredRuns:
     def made_by(self) -> str:
         """How the runs that were read differ in code and versions; empty if they do not."""
         return differences(filter(None, self._results.values()))
+
+
+def _points(cell: Cell, result: dict) -> dict[int | None, dict[str, dict]]:
+    """The stored scores of a run, under None, or those of its curve by updates."""
+    if not cell.column.curve:
+        return {None: result["scores"]}
+    points = {point["updates"]: point["scores"] for point in result.get("curve", ())}
+    if not points:
+        raise UserError("its run has no curve")
+    return dict(sorted(points.items()))

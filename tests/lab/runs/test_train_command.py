@@ -173,7 +173,7 @@ def test_plans_list_what_cannot_be_downloaded(tmp_path, monkeypatch, capsys):
         ),
         (
             "mma/figure2 transformer --text own --source-lang de --target-lang en",
-            "prepared from own, de-en: train 1 pairs given",
+            "prepared from own, de-en: 1 pairs given, validation and test sets among them",
         ),
     ]:
         main(["reproduce", *words.split(), "--dry-run", "--device", "cpu"])

@@ -147,6 +147,9 @@ def test_what_has_changed_since_is_marked(made):
     made.make_stale(made.run("ours"))
     assert made.cells("toy/table1")["ours", "bleu"]["state"] == "configuration changed"
     assert "† ours: configuration changed" in made.hybrid("table", "toy/table1")
+    made.make_stale(made.run("plain"))  # the baseline, even if it is not shown
+    assert "† plain: configuration changed" in made.hybrid("table", "toy/table1", "ours")
+    made.finish(made.run("plain"), worse(REFERENCES, 0.1, "plain"))
     manifest = made.run("plain").corpus_folder / "manifest.json"
     content = json.loads(manifest.read_text())
     manifest.write_text(json.dumps(content | {"files": {"bin/train.de-en.de.bin": "another"}}))

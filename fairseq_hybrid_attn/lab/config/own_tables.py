@@ -14,7 +14,7 @@ from ..files.checksums import digest
 from ..files.typed import fault_of_name
 from ..files.yaml_files import merge
 from .paper_tables import OWN_PAPER, Column, Row, Table
-from .settings import FULL, Profile, RawSettings, load_profile, load_raw
+from .settings import FULL, WEIGHTS_OF, Profile, RawSettings, load_profile, load_raw
 
 #: What the systems share, but for what a profile and you give: the base model.
 OWN: dict = {
@@ -110,13 +110,16 @@ def own_table(
 
 
 def _shortened(own: dict, before: dict) -> dict:
-    """A system's settings, whose warm-up and checkpoints fit fewer updates than ``before``."""
+    """A system's settings, whose warm-up and checkpoints fit fewer updates than ``before``.
+
+    Of a fine-tuning, whose default length is short, the warm-up fits more updates as well.
+    """
     train, made = dict(own["train"]), dict(own.get("checkpoints", {}))
     updates, usual = train.get("max-update"), before["train"].get("max-update")
     if not isinstance(updates, int) or not usual or updates < 1:
         return own
     warm_up = before["train"].get("warmup-updates")
-    if warm_up and updates < usual:
+    if warm_up and (updates < usual or WEIGHTS_OF in before["train"]):
         train.setdefault("warmup-updates", max(1, warm_up * updates // usual))
     if before["train"].get("total-num-update"):
         train.setdefault("total-num-update", updates)  # when the rate ends

@@ -37,7 +37,9 @@ def binarise(corpus: Corpus, subwords: Path, output: Path, workers: int) -> dict
             command += [f"--{side}dict", str(given(corpus, f"bin/dict.{language}.txt").absolute())]
     elif corpus.subwords.one_dictionary:
         command.append("--joined-dictionary")
-    run_program(command, output.parent / "fairseq-preprocess.log")
+    log = output.parents[1] / "fairseq-preprocess.log"  # it stays if it tells of an error
+    run_program(command, log)
+    delete(log, log.parent)
     # fairseq's own log, which contains paths and the time of day.
     delete(output / "preprocess.log", output)
     sizes = {lang: count_lines(output / f"dict.{lang}.txt") for lang in corpus.languages}

@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,17 +31,19 @@ MODULES = {
     "fairseq-hybrid": "fairseq_hybrid_attn",
 }
 SECONDS_TO_END = 10
-SHOWN_LINES = 12
+MOST_SHOWN = 300  # characters of an error
 
 _KILLED = "a process was killed, perhaps because memory ran out"
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _NO_SPACE = 100_000  # bytes
 _FULL = re.compile("No space left on device|Disk quota exceeded|File too large")
+#: How the last line of a Python traceback begins.
+_ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 _PR_SET_PDEATHSIG = 1  # from Linux's sys/prctl.h
 
 
 class ProgramFailed(UserError):
-    """A program ended with an error; the message has the end of its log."""
+    """A program ended with an error, which the message tells, with its log."""
 
 
 def default_workers() -> int:
@@ -181,8 +184,18 @@ def run_program(
                 f"{name} could not write its files ({full[0] if full else 'the disk is full'}; "
                 f"{free / 1e6:,.0f} MB are free beside its log); make room, and repeat the command"
             )
-        shown = [f"   | {line[:300]}" for line in said.split("\n")[-SHOWN_LINES:]]
-        raise ProgramFailed("\n".join([f"{name} ended with status {status}. It said:", *shown]))
+        told = error_in(said) or said.rpartition("\n")[2] or "it said nothing"
+        told = textwrap.shorten(told, MOST_SHOWN, placeholder=" …")
+        raise ProgramFailed(f"{name} ended with status {status}: {told}\n    log: {log}")
+
+
+def error_in(said: str) -> str | None:
+    """The error that a program's output ends with, if any, such as a loss that became NaN."""
+    _, traceback, end = said.rpartition("Traceback (most recent")
+    if not traceback or " | INFO | " in end:  # it was resumed
+        return None
+    # Messages of several lines, and warnings, may follow.
+    return next((line for line in reversed(end.split("\n")) if _ERROR.match(line)), None)
 
 
 def _end(process: subprocess.Popen) -> None:

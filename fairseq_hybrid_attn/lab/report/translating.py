@@ -32,7 +32,7 @@ def translated(
         try:
             run_program(generate_command(data, model, subset, partial / makes, **how), log)
         except UserError as error:
-            raise UserError(f"{model}: {error}\n   Full log: {log}") from None
+            raise UserError(f"{model}: {error}") from None
 
     output = folder.generated(subset)
     title = f"{log}: translating {subset} with {model}"

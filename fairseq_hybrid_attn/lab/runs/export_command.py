@@ -23,6 +23,7 @@ from ..corpora.manifest import NAME as MANIFEST
 from ..corpora.test_sets import read_test_sets, slices
 from ..corpora.tokenisers import detokeniser
 from ..files.checkpoints import architecture, read_checkpoint
+from ..files.deleting import delete
 from ..files.json_files import write_json
 from ..files.text import read_lines
 from ..models.trained import BEGUN, CHECKPOINT, find_model
@@ -59,7 +60,7 @@ def export(run: Path, output: Path) -> None:
     if output.exists():
         raise UserError(f"--output {output} exists; name a new folder")
     part = output.with_name(f"{output.name}.part")
-    shutil.rmtree(part, ignore_errors=True)  # of a command that was stopped
+    delete(part, part.parent)  # of a command that was stopped
     about, target = trained.treatment, trained.languages[1]
     raw = trained.prepared / "raw"
     source, references = (read_lines(raw / f"test.{lang}") for lang in trained.languages)

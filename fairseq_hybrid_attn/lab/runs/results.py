@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from ...errors import UserError
 from ..files.json_files import read_json
 from ..files.typed import read
+
+#: Digests of what a run was begun with, in parts (see ``status.py``).
+Identity = dict[str, dict[str, str | None]]
 
 
 def read_begun(path: Path) -> dict | None:
     """Read what a run was begun with; None if it was not begun."""
     begun = read_json(path)
-    if path.exists() and "identity" not in (begun if isinstance(begun, dict) else {}):
-        raise UserError(f"{path} does not say what a run was begun with; delete its folder")
+    if begun is None and not path.exists():
+        return None
+    told = f"{path} does not say what a run was begun with; delete its folder"
+    read(Identity, begun.get("identity") if isinstance(begun, dict) else None, told)
     return begun
 
 
@@ -35,7 +39,7 @@ class StoredResult:
     """What other code takes from a result file, which has more."""
 
     scores: dict[str, StoredScore]
-    identity: dict[str, object]
+    identity: Identity
     corpus: dict[str, object]
     settings: dict[str, object]
     updates: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import textwrap
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -20,7 +19,7 @@ from ..files.checkpoints import updates as updates_of
 from ..files.console import Console, duration, progress_line
 from ..files.deleting import check_inside, delete
 from ..files.json_files import read_json, write_json
-from ..files.processes import ProgramFailed, default_workers, locked, run_program
+from ..files.processes import default_workers, locked, run_program
 from ..files.writing import atomic_write
 from .checks import fault
 from .devices import Devices, without_launcher
@@ -28,7 +27,7 @@ from .fairseq_commands import RunCommands, RunFolder
 from .results import read_begun
 from .run_counts import write_counts
 from .run_scores import VALID_LOSS, scores_of, valid_losses
-from .status import begin, changes, devices_of, last_error
+from .status import begin, changes, devices_of
 from .training_log import last_record, parameters
 from .workspace import Run, Workspace
 
@@ -258,21 +257,14 @@ class RunInProgress:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """Run a program to its end, with its log in the run's folder or another one."""
-        path = (folder or self.folder).log(log)
 
         def look() -> None:
             self._raise_if_stopped()
             if log == "train":
                 self._show_progress()
 
-        try:
-            run_program(command, path, environment or self.environment, self.lock, look)
-        except ProgramFailed as error:
-            first, *said = str(error).split("\n")
-            if said:
-                told = last_error(folder or self.folder) or said[-1].removeprefix("   | ")
-                first = f"{first.removesuffix('. It said:')}: {textwrap.shorten(told, 300)}"
-            raise ProgramFailed(f"{first}\n    log: {path}") from None
+        path = (folder or self.folder).log(log)
+        run_program(command, path, environment or self.environment, self.lock, look)
 
     def _raise_if_stopped(self) -> None:
         if self.stopped.is_set():

@@ -20,6 +20,7 @@ from ..corpora.manifest import copy_for_model
 from ..files.checksums import sha256
 from ..files.deleting import delete
 from ..files.json_files import write_json
+from ..files.processes import error_in
 from .devices import GPU_PRECISIONS, Devices
 from .fairseq_commands import RunFolder
 from .results import read_begun, read_result
@@ -42,8 +43,6 @@ PARTS = {
     "weights": "the model to begin with",
 }
 FAILED = "failed: "  # before the error in a state that is displayed
-#: How the last line of a Python traceback begins.
-_ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 #: fairseq's numbered checkpoints, by updates or by epochs.
 _CHECKPOINT = re.compile(r"checkpoint(?:_\d+_(?P<update>\d+)|(?P<epoch>\d+))\.pt")
 
@@ -260,8 +259,4 @@ def last_error(folder: RunFolder) -> str | None:
     logs = sorted(folder.path.glob("**/logs/*.log"), key=lambda log: log.stat().st_mtime)
     if not logs:
         return None
-    _, traceback, end = logs[-1].read_text(errors="replace").rpartition("Traceback (most recent")
-    if not traceback or " | INFO | " in end:  # it was resumed
-        return None
-    # Messages of several lines, and warnings, may follow.
-    return next((line for line in reversed(end.split("\n")) if _ERROR.match(line)), None)
+    return error_in(logs[-1].read_text(errors="replace"))

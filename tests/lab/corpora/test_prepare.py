@@ -290,8 +290,8 @@ def test_command_reports_what_it_made(text, no_preprocess, tmp_path, capsys):
     output = str(tmp_path / "out")
     main(["prepare", "own", "--text", str(text), "--output", output, "--pairs", "50"])
     said = capsys.readouterr()
-    assert "own text, de to en: train 50, valid 15, test 15\n" in said.out
-    assert "dropped from train: not among --pairs 220\n" in said.out
+    told = "train 50 of 270 (left out: not among --pairs 220), valid 15, test 15"
+    assert f"own text, de to en: {told}\n" in said.out
     assert "merges, not 10,000" in said.err
     assert json.loads((tmp_path / "out/manifest.json").read_text())["recipe"]["pairs"] == 50
 

@@ -51,9 +51,10 @@ def result(made, row):
 
 def test_each_system_is_trained_once_and_a_failure_does_not_stop_the_others(reproduced):
     made, done = reproduced
-    assert "toy/table1/broken/bleu/seed1: FAILED" in done.stdout
-    assert "list index out of range" in done.stdout  # the program's own message
-    assert "Not everything was done" in done.stderr
+    assert "toy/table1/broken/bleu/seed1: failed\n" in done.stdout
+    told = "fairseq-train ended with status 1: FileNotFoundError: Dataset not found: nowhere"
+    assert f"  toy/table1/broken/bleu/seed1: {told}" in done.stderr
+    assert done.stderr.count("nowhere") == 1 and "Not everything was done" in done.stderr
     assert "broken" in done.stderr and "mixed" not in done.stderr
     assert "Traceback" not in done.stderr
     assert [row for row in ("plain", "mixed", "broken") if result(made, row)] == ["plain", "mixed"]
@@ -73,14 +74,15 @@ def test_table_shows_the_papers_numbers_and_ours(reproduced):
         assert float(cell["ours"]) == pytest.approx(mixed, abs=1e-4)
         assert float(cell["paper_difference"]) == 1.25
         assert float(cell["our_difference"]) == pytest.approx(mixed - plain, abs=1e-4)
-        assert 0 < float(cell["p_values"]) <= 1
+        assert 0 < float(cell["p"]) <= 1
         assert cell["seeds"] == "1"
-        assert float(cell["over_sentences"]) > 0 and cell["over_seeds"] == ""
+        assert float(cell["half"]) > 0
+    nowhere = f"Dataset not found: nowhere ({made.run('broken').corpus_folder / 'bin'})"
     for row, column, state in (
         (
             "broken",
             "bleu",
-            "seed 1: begun (before its first update; failed: IndexError: list index out of range)",
+            f"seed 1: begun (before its first checkpoint; failed: FileNotFoundError: {nowhere})",
         ),
         ("others", "bleu", "cited by the paper"),
         ("later", "bleu", "not measured here: an LSTM on top"),
@@ -154,9 +156,11 @@ def test_what_has_changed_is_stale_and_kept(reproduced, place, tmp_path):
     configs = write_configs(tmp_path / "configs", **{"settings/toy.yaml": beam})
     where = ("--configs", configs, "--text", "text", "--output", "out")
     shown = made.hybrid("runs", *where)
-    assert re.search(r"mixed/bleu/seed1 .* stale \(configuration changed: ", shown)
+    assert re.search(r"mixed/bleu/seed1 .* begun \(trained; configuration changed: gen", shown)
     printed = made.hybrid("table", "toy/table1", *where)
     assert "†" in printed and "configuration changed" in printed
+    longer = {**SETTINGS, "train": {**SETTINGS["train"], "max-update": 2 * UPDATES}}
+    write_configs(configs, **{"settings/toy.yaml": longer})
     refused = run(
         "fairseq-hybrid", *reproduce("out", "mixed", configs=configs), cwd=place, expect=1
     )
@@ -202,8 +206,8 @@ def test_a_full_disk_ends_training_in_a_sentence(place):
     options = {"cwd": place, "env": environment(), "capture_output": True, "text": True}
     done = subprocess.run(limited, **options, timeout=1200)
     assert done.returncode == 1
-    told = r"plain/bleu/seed1: FAILED: fairseq-train could not write its files \(File too large; "
-    assert re.search(told, done.stdout) and "Traceback" not in done.stdout + done.stderr
+    told = r"plain/bleu/seed1: fairseq-train could not write its files \(File too large; "
+    assert re.search(told, done.stderr) and "Traceback" not in done.stdout + done.stderr
     checkpoints = list((place / "full").rglob("checkpoints"))
     assert checkpoints and not any(any(folder.glob("*.tmp")) for folder in checkpoints)
 
@@ -232,7 +236,11 @@ def test_stopped_and_killed_it_ends_with_the_same_result(reproduced, place):
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     assert trainings(folder) == []
-    assert "Traceback" not in (place / "stopped.log").read_text()
+    said = (place / "stopped.log").read_text()
+    assert "Traceback" not in said and "stopped; the same command resumes" in said
+    made = MadeWorkspace(place)
+    shown = made.hybrid("runs", "--configs", "configs", "--text", "text", "--output", "stopped")
+    assert re.search(r"plain/bleu/seed1 .* begun \(resumes from update \d+\)", shown)
 
     process = start(place, "stopped")
     wait_for_checkpoint(process, folder, 75)
@@ -258,7 +266,7 @@ def test_mistakes_are_reported_before_anything_is_done(place, tmp_path, monkeypa
             ("toy/table1 nonsense", "its rows are: plain mixed"),
             ("toy/table1 --columns ter", "its columns are: bleu aer"),
             ("toy/table1 --profile nano", "known are "),
-            ("toy/table1 --text nowhere", "no such folder"),
+            ("toy/table1 --text nowhere", "no such folder or file"),
         ],
         *("reproduce", "--configs", str(place / "configs")),
     )

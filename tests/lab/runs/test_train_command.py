@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,9 @@ from fairseq_hybrid_attn.lab.config.settings import FULL, Settings
 from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint, updates
 from fairseq_hybrid_attn.lab.files.json_files import read_json
 from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
+from fairseq_hybrid_attn.lab.models.trained import TrainedModel
 from fairseq_hybrid_attn.lab.runs import doing, scheduler, train_command
+from fairseq_hybrid_attn.lab.runs.fine_tuning import settings_from
 from fairseq_hybrid_attn.lab.runs.running import RunInProgress
 from fairseq_hybrid_attn.lab.runs.workspace import Run
 from fairseq_hybrid_attn.lab.runs.workspace_flags import seeds
@@ -315,6 +318,32 @@ def test_flags_win_over_a_profile_which_wins_over_defaults():
     epochs = settings_of("transformer --max-epoch 3", 10**6, "--share-all-embeddings=false")
     assert epochs.train["max-epoch"] == 3
     assert not {"max-update", "share-all-embeddings"} & epochs.train.keys()
+
+
+def test_warm_up_and_checkpoints_follow_fewer_updates():
+    """``few`` has 4,000 updates, 1,000 of them to warm up, and averages 5 checkpoints."""
+    short = settings_of("transformer_mma", 5000, "--max-update", "200")
+    assert (short.train["warmup-updates"], short.checkpoints.every) == (50, 40)
+    named = settings_of("transformer_mma --max-update 3 --warmup-updates 2", 5000)
+    assert (named.train["warmup-updates"], named.checkpoints.average) == (2, 3)
+    longer = settings_of("transformer_mma", 5000, "--max-update", "9000")
+    assert (longer.train["warmup-updates"], longer.checkpoints.every) == (1000, 100)
+
+
+def test_a_fine_tuning_goes_on_at_the_last_rate_of_its_model(tmp_path):
+    usual = settings_of("transformer_mma", 10**6)  # 100,000 updates, the rate as 1 / √updates
+    begun = {"settings": usual.as_dict()}
+    trained = TrainedModel(tmp_path, tmp_path / "model.pt", tmp_path, tmp_path, ("de", "en"))
+    base = settings_from(replace(trained, settings=begun["settings"]))
+    assert base["train"]["lr"] == pytest.approx(6.98771e-4 * (4000 / 100_000) ** 0.5, rel=0.01)
+    table = own_table("x", ["transformer_mma"], [], {}, FULL, CONFIGS, base, "start")
+    start, tuned = (cell.settings(FULL) for cell in table.cells()[:: len(table.columns)])
+    assert start.updates == 0 and table.baseline == "start"
+    assert (tuned.updates, tuned.train["warmup-updates"]) == (10_000, 1000)
+    table = own_table(
+        "x", ["transformer_mma"], ["--max-update=30000"], {}, FULL, CONFIGS, base, "start"
+    )
+    assert table.cells()[-1].settings(FULL).train["warmup-updates"] == 3000
 
 
 def test_sizes_follow_the_text_but_not_of_an_architecture_of_one_size():

@@ -1,4 +1,4 @@
-"""Helpers for gradients that are written by hand, and for tracing."""
+"""Helpers for gradients that are written by hand, and what the choice of a way depends on."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ def without_autocast(kind: str) -> AbstractContextManager:
     if torch.is_autocast_enabled(kind):
         return torch.autocast(kind, enabled=False)
     return nullcontext()
+
+
+def is_cpu(device: torch.device) -> bool:
+    """Whether numbers on a device can be looked at without waiting for it."""
+    return device.type == "cpu"
 
 
 def is_tracing() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .autograd import is_tracing
+from .autograd import is_cpu, is_tracing
 from .cpu import on_cpu
 from .problem import AttentionProblem, AttentionResult
 from .reference import reference
@@ -17,7 +17,7 @@ LONG = 512
 
 def compute(problem: AttentionProblem) -> AttentionResult:
     """Solve ``problem`` by the faster way that can."""
-    if is_tracing() or problem.q.device.type != "cpu":
+    if is_tracing() or not is_cpu(problem.q.device):
         return sdpa(problem) if supports(problem) else reference(problem)
     keys, rate = problem.k.size(2), problem.dropout
     if problem.bias is None and takes_sdpa(problem.q.device, keys, rate) and supports(problem):
@@ -27,4 +27,4 @@ def compute(problem: AttentionProblem) -> AttentionResult:
 
 def takes_sdpa(device: torch.device, keys: int, dropout: float) -> bool:
     """Whether ``sdpa`` is the faster way, outside of a compiler."""
-    return device.type != "cpu" or (keys >= LONG and not dropout)
+    return not is_cpu(device) or (keys >= LONG and not dropout)

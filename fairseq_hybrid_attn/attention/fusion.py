@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
-from .autograd import first_order, is_tracing
+from .autograd import first_order, is_cpu, is_tracing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,13 +149,13 @@ class GatedSum(Fusion):
 
     def forward(self, branches, hidden, queries):
         layers = (self.squeeze, self.expand)
-        if _written_down(branches, layers):
+        if _by_hand(branches, layers):
             return _SqueezeGates.apply(branches, *(layer.weight for layer in layers))
         gates = torch.sigmoid(self.expand(torch.relu(self.squeeze(branches))))
         return (branches * gates).sum(dim=0), gates
 
 
-def _written_down(branches: Tensor, layers: tuple[nn.Module, ...]) -> bool:
+def _by_hand(branches: Tensor, layers: tuple[nn.Module, ...]) -> bool:
     """Whether :class:`_SqueezeGates` can be used.
 
     It is made for the caches of a CPU, and launches twice as many kernels on a GPU.  It converts no
@@ -163,7 +163,7 @@ def _written_down(branches: Tensor, layers: tuple[nn.Module, ...]) -> bool:
     the layers, which must do nothing else.  In half precision, its sum of the branches would be
     rounded after each branch.
     """
-    if branches.device.type != "cpu" or is_tracing() or torch.is_autocast_enabled("cpu"):
+    if not is_cpu(branches.device) or is_tracing() or torch.is_autocast_enabled("cpu"):
         return False
     if not all(map(just_its_weights, layers)):
         return False

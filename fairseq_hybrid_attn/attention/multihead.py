@@ -290,7 +290,9 @@ class PatternedAttention(nn.Module):
         k, v = self._split_heads(keys), self._split_heads(values)
         masks = None
         if isinstance(key_padding, Masks):
-            masks, key_padding = key_padding, key_padding.padding
+            # They are of whole sentences, and of the patterns as planned.
+            masks = None if is_causal or cache is not None else key_padding
+            key_padding = key_padding.padding
         if key_padding is not None:
             key_padding = key_padding.bool()
         if cache is not None:

@@ -23,6 +23,7 @@ from fairseq.modules import FairseqDropout, LayerNorm
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from ..attention.autograd import is_cpu
 from ..errors import Faults
 from .transformer import (
     PatternedDecoder,
@@ -113,7 +114,7 @@ class DecoderUnderLSTM(PatternedDecoder):
         self.top = wrapped(top, cfg)
 
     def extract_features(
-        self, prev_output_tokens, encoder_out, incremental_state=None, *args, **kwargs
+        self, prev_output_tokens, encoder_out=None, incremental_state=None, *args, **kwargs
     ):
         """Return fairseq's features, with Õ for O."""
         features, extra = super().extract_features(
@@ -176,14 +177,13 @@ class LSTMTop(nn.Module):
         return self.layer_norm(self.pfn(x))
 
     def _sequence(self, x, padding):
-        on_cpu = x.device.type == "cpu"
-        if on_cpu and not padding.any():
+        if is_cpu(x.device) and not padding.any():
             return self.lstm(x)[0]
         # A sentence of padding alone keeps one position, since an empty one cannot be packed.
         lengths = padding.logical_not().sum(dim=1).clamp(min=1)
         words_first = padding.long().argsort(dim=1, stable=True).t().unsqueeze(2)
         x = x.gather(0, words_first.expand_as(x))
-        if on_cpu:
+        if is_cpu(x.device):
             packed = pack_padded_sequence(x, lengths, enforce_sorted=False)
             states, _ = pad_packed_sequence(self.lstm(packed)[0], total_length=len(x))
         else:
@@ -231,7 +231,7 @@ def unpacked_lstm(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> Tensor:
             x = F.dropout(x, lstm.dropout, lstm.training)
         outputs = []
         for direction in range(directions):
-            own = weights[number * directions + direction]
+            own = tuple(weights[number * directions + direction])
             given = x.gather(0, reversed_words.expand_as(x)) if direction else x
             start = x.new_zeros(1, x.size(1), lstm.hidden_size)
             states = torch.lstm(given, (start, start), own, True, 1, 0.0, True, False, False)[0]

@@ -30,6 +30,7 @@ from hydra.core.hydra_config import HydraConfig
 from torch import Tensor, nn
 
 from ..attention import AttentionPlan
+from ..attention.autograd import is_cpu
 from ..attention.compute import takes_sdpa
 from ..attention.problem import Branch, Masks
 from ..attention.sdpa import kernels_for, make_masks
@@ -266,7 +267,7 @@ class PatternedDecoder(TransformerDecoderBase):
         self.cross_self_attention = self.cfg.cross_self_attention
         if incremental_state is None:
             masks = LayerMasks(self, prev_output_tokens.eq(self.padding_idx))
-            # Of this, fairseq's decoder always passes the padding on, and else asks for it.
+            # If set, fairseq's decoder passes padding on without asking whether there is any.
             self.cross_self_attention |= not masks.asks
         token = _MASKS.set(masks)
         try:
@@ -299,16 +300,13 @@ class LayerMasks:
     """
 
     def __init__(self, side: TransformerEncoderBase | TransformerDecoderBase, padding: Tensor):
-        cfg, device, n = side.cfg, padding.device, padding.size(1)
+        cfg, device = side.cfg, padding.device
         compiled = cfg.compile and torch.is_grad_enabled()
-        self.asks = device.type == "cpu" and not compiled
+        self.asks = is_cpu(device) and not compiled
         self.padding = None if self.asks and not padding.any() else padding
         rate = cfg.attention_dropout if side.training else 0.0
-        self._together = compiled or takes_sdpa(device, n, rate)
-        dtype = side.embed_tokens.weight.dtype
-        if torch.is_autocast_enabled(device.type):
-            dtype = torch.get_autocast_dtype(device.type)
-        self._rest = (n, n, self.padding, dtype, device)
+        self._together = compiled or takes_sdpa(device, padding.size(1), rate)
+        self._size, self._device = padding.size(1), device
         self._made: dict[tuple[Branch, ...], Masks] = {}
 
     def of(self, layer: nn.Module) -> Tensor | Masks | None:
@@ -317,20 +315,24 @@ class LayerMasks:
         if branches is None or not self._together:
             return self.padding
         if branches not in self._made:
-            self._made[branches] = make_masks(branches, *self._rest)
+            n, device, dtype = self._size, self._device, next(layer.parameters()).dtype
+            if torch.is_autocast_enabled(device.type):
+                dtype = torch.get_autocast_dtype(device.type)
+            self._made[branches] = make_masks(branches, n, n, self.padding, dtype, device)
         return self._made[branches]
 
 
 class CompiledInTraining(nn.Module):
     """A layer that runs compiled, if it was compiled, where a model learns.
 
-    Beam search, with another length at each step and its own state, is left as it is.
+    Beam search, with another length at each step and its own state, is left as it is; so are hooks,
+    which change from step to step.
     """
 
     def __call__(self, x, *args, **kwargs):
         if isinstance(masks := kwargs.get("self_attn_mask"), LayerMasks):
             kwargs |= {"self_attn_mask": None, "self_attn_padding_mask": masks.of(self)}
-        if not torch.is_grad_enabled():
+        if not torch.is_grad_enabled() or self._forward_hooks or self._forward_pre_hooks:
             return self._call_impl(x, *args, **kwargs)
         if self._compiled_call_impl is not None:
             x = x.contiguous()  # as between layers, so that the first is no case of its own

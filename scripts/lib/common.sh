@@ -5,6 +5,9 @@ set -euo pipefail
 # The caller sets ROOT (the checkout) and LOGS (a folder), and may set PYTHON.
 
 VENV=$ROOT/.venv
+# Compiling all that is installed takes longer than installing it. So a module is compiled when it is
+# first imported, and that must be kept.
+unset PYTHONDONTWRITEBYTECODE
 EXTRAS=demo,dev # shared by all scripts, so that none reinstalls what another installed
 
 die() {
@@ -115,9 +118,10 @@ PYTHON
     logged venv "$PYTHON" -m venv "$VENV"
     (
         cd "$ROOT" || exit
-        # Compiling what was installed would take longer than installing it.
         logged install "$VENV/bin/python" -m pip install --disable-pip-version-check \
             --no-input --no-compile --retries 2 --timeout 20 -c constraints.txt -e ".[$EXTRAS]"
+        # fairseq warns of its syntax when it is compiled.
+        logged compile "$VENV/bin/python" -c "import fairseq_cli.train"
     )
     echo "$wanted" >"$stamp.new"
     mv "$stamp.new" "$stamp"

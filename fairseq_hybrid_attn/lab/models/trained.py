@@ -109,20 +109,23 @@ def find_model(path: Path, data: Path | None = None) -> TrainedModel:
     folder = folder.parent if folder.name == "checkpoints" else folder
     begun = read_json(folder / BEGUN)
     begun = begun if isinstance(begun, dict) else {}
-    data = data or _data_of(folder, begun)
     settings, task = begun.get("settings") or {}, None
-    if data is None or not settings:  # then the checkpoint alone says what it was trained on
+    data = data or _data_of(folder, begun)
+    binary, manifest = _read_data(data) if data else (None, None)
+    if not (manifest and settings):  # then the checkpoint alone says what it was trained on
         state = read_checkpoint(checkpoint)
         of_all = state.get("cfg") or state.get("args")
         if not (setting(of_all, "model") or setting(of_all, "arch")):
             told = "it has weights, but no settings of its model"
             raise UserError(f"{path} is not a fairseq checkpoint: {told}")
         task = setting(of_all, "task") if isinstance(of_all, dict) else of_all
-    if data is None:
-        data = Path(str(setting(task, "data") or "").split(":")[0])
-        if not data.is_dir():
-            raise UserError(f"{path}: the folder {data} that it was trained on is gone; {_DATA}")
-    binary, manifest = _read_data(data)
+    if binary is None:
+        trained_on = Path(str(setting(task, "data") or "").split(":")[0])
+        if not trained_on.is_dir():
+            raise UserError(
+                f"{path}: the folder {trained_on} that it was trained on is gone; {_DATA}"
+            )
+        binary, manifest = _read_data(trained_on)
     languages = _languages(task, binary, manifest)
     found = TrainedModel(path, checkpoint, folder, binary, languages, manifest, settings)
     _check_files(found)

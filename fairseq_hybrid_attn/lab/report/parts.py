@@ -136,8 +136,7 @@ def models_part(findings: Findings) -> Iterator[str]:
 
 def scores_part(findings: Findings) -> Iterator[str]:
     """Show scores, and how likely the differences are due to chance."""
-    if findings.comparison:
-        yield from _comparison(findings)
+    if findings.comparison:  # which is at the top
         return
     names = [model.name for model in findings.models]
     rows = []

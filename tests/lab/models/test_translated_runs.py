@@ -14,6 +14,7 @@ import fairseq_hybrid_attn
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.models.loading import load_model
+from fairseq_hybrid_attn.lab.models.trained import find_model
 from fairseq_hybrid_attn.lab.runs.fine_tuning import check_dictionaries, settings_from
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 
@@ -116,7 +117,7 @@ def test_other_dictionaries_are_refused(place, exported, monkeypatch):
     with pytest.raises(UserError, match="the words are not those of the model"):
         check_dictionaries(exported / "model.pt", place / "more", ("de", "en"))
     with pytest.raises(UserError, match=r"dict\.de\.txt has other words"):
-        load_model(exported / "model.pt", place / "more")
+        load_model(find_model(exported / "model.pt", place / "more"))
     french = place / "french"
     french.mkdir()
     for path in (place / "other").glob("*.de"):

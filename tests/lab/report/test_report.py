@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 from importlib.metadata import version
 from pathlib import Path
@@ -493,11 +494,9 @@ def runs(in_data, tmp_path):
             **{"row": name, "column": "bleu", "seed": 1},
         }
         (folder / "result.json").write_text(json.dumps(result))
-        begun = {
-            "identity": {},
-            "workspace": {"own": {"folder": "text"}},
-            "settings": result["settings"],
-        }
+        keep(corpus, folder)
+        begun = {"identity": {}, "settings": result["settings"]}
+        begun["corpus"] = os.path.relpath(corpus, folder)
         (folder / "begun.json").write_text(json.dumps(begun))
         folders.append(folder)
     return folders

@@ -16,7 +16,7 @@ from fairseq_hybrid_attn.models.transformer import compile_layers
 SIZES = {"encoder_embed_dim": 40, "encoder_ffn_embed_dim": 56, "activation_fn": "gelu"}
 ONE = {"encoder_layers": 1, "decoder_layers": 1}
 LENGTHS = [(7, 5), (12, 11), *((3 + n, 2 + n * 7 % 29) for n in range(28))]
-FAST = ("hysan-gated", "local-s")
+FAST = ("hysan-gated",)
 
 
 def compiled(name, **settings):
@@ -60,14 +60,13 @@ def test_any_length_in_few_graphs_with_the_same_outputs_and_gradients(name):
         real = [result[target.ne(PAD)] for result in results]
         torch.testing.assert_close(*real, rtol=1e-5, atol=1e-5)
         if number in (0, 1, 9):
-            expected, found = (
-                (result.tanh().pow(2).sum().backward(), gradients(model))[1]
-                for result, model in zip(real, (plain, other), strict=True)
-            )
+            sum(result.tanh().pow(2).sum() for result in real).backward()
+            expected, found = gradients(plain), gradients(other)
             assert_all_close(found, expected, rtol=1e-5, atol=2e-5)
     assert counters["stats"]["unique_graphs"] <= 3 and not counters["graph_break"]
 
 
+@pytest.mark.slow
 def test_dropout_has_its_rate_and_scale():
     """Of outputs of an identity; two layers drop other elements."""
     model = compiled("hysan-gated", **ONE, dropout=0.25, attention_dropout=0.5)
@@ -87,12 +86,15 @@ def test_dropout_has_its_rate_and_scale():
 
 
 def test_what_is_not_training_runs_as_it_is(double_softmax):
-    """Beam search, copies, and the same model from a checkpoint."""
+    """Beam search; a layer that is hooked, as by supervised attention; copies."""
     model = compiled("hysan-gated", **ONE).eval().double()
     counters.clear()
     with torch.no_grad():
         check_incremental(model)
-    assert not counters["stats"]
+    layer, hooked = model.encoder.layers[0], []
+    layer.register_forward_hook(lambda module, given, output: hooked.append(output))
+    model.encoder(torch.tensor([[5, 6, 2]]))
+    assert not counters["stats"] and hooked[0].requires_grad
     again = copy.deepcopy(model).train()
     assert all(layer._compiled_call_impl is None for layer in again.encoder.layers)
 

@@ -213,7 +213,7 @@ def test_fairseq_names_a_damaged_file(trained):
     weight.fill_(torch.nan)
     torch.save(state, "nan.pt")
     for file, told in {
-        "bit.pt": f"bit.pt is damaged: its weight {name} does not have the checksum",
+        "bit.pt": "bit.pt is damaged: .* does not have its checksum",
         "cut.pt": "cut.pt cannot be loaded as a checkpoint: the file is damaged or of another",
         "pickle.pt": r"of another kind \(UnpicklingError: Unsupported operand \d+\)$",
         "nan.pt": f"nan.pt: its weight {name} has numbers that are infinite or NaN",

@@ -115,8 +115,9 @@ def _run(words: list[str]) -> None:
         if parser.get_default("others") == []:
             from fairseq.options import get_training_parser
 
-            if not hint or flag in get_training_parser()._option_string_actions:
-                hint = "; flags of fairseq-train follow after --"
+            if flag in get_training_parser()._option_string_actions:
+                hint = ""
+            hint += " (flags of fairseq-train follow after --)"
         parser.error(f"unrecognized arguments: {wrong}{hint}")
     args.others = others
     args.command_line = ["fairseq-hybrid", *words]

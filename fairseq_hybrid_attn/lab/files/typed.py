@@ -100,7 +100,7 @@ def _value(kind: Any, value: object, place: str) -> Any:
     if origin is Annotated:
         made = _value(args[0], value, place)
         for told in filter(None, (rule(made) for rule in args[1:])):
-            raise wrong(told)
+            raise UserError(f"{place}{told}") if isinstance(made, dict) else wrong(told)
         return made
     if origin in (Union, UnionType):
         for option in args:

@@ -58,7 +58,8 @@ def _corpora(runs: list[Run]) -> list[str]:
         users = [user for user in runs if user.corpus_folder == run.corpus_folder]
         state, manifest = "to be prepared" + _comes_from_you(run), run.manifest
         if manifest:
-            state = f"prepared, {manifest.source}-{manifest.target}: {manifest.pairs}"
+            given = f" from {run.workspace.own}" if run.workspace.own else ""
+            state = f"prepared{given}, {manifest.source}-{manifest.target}: {manifest.pairs}"
         lines.append(f"Corpus {run.settings.corpus}: {state}")
         if any(user.settings.align for user in users) and run.recipe.gold is None:
             lines.append("   without hand-aligned sentences: no alignment error rate")

@@ -11,6 +11,7 @@ set, which the command translates and scores.
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 from argparse import Namespace
 from pathlib import Path
@@ -137,6 +138,8 @@ def card(
     name = f"{paper}/{table}/{row}/{column}/seed{seed}"
     parameters = sum(weight.numel() for weight in translator.model.parameters())
     search = " ".join(f"--{flag} {value}" for flag, value in translator.trained.search.items())
+    place = shlex.quote(without_folders(str(output)))
+    trained = shlex.quote(f"reproduction/runs/{result['label']}/{name}")
     made = f"reproduce {paper}/{table} {row} --columns {column} --seeds {seed},"
     if paper == "own":
         made = f"train --text TEXT --name {table} --seeds {seed}, {row} (flags in {BEGUN})"
@@ -150,7 +153,7 @@ def card(
         f"`{arch}`, {parameters:,} parameters in half precision, trained on",
         f"{about.counts['train']:,} sentence pairs of {about.corpus}.",
         f"Its flags are in `{BEGUN}`, the treatment of the text in `{MANIFEST}`.",
-        *("", f"    fairseq-hybrid translate {output} < text.{about.source}", ""),
+        *("", f"    fairseq-hybrid translate {place} < text.{about.source}", ""),
         f"Scores of these weights on the test set ({about.counts['test']:,} sentences), {search}:",
         *("", "| score | value | signature |", "|---|---|---|", *rows, ""),
         *("Its translations of the first of them:", "", EXAMPLES_HEAD, "|---|---|"),
@@ -159,6 +162,6 @@ def card(
         f"Text: {licence.strip()}",
         *("", f"Made with fairseq_hybrid_attn {__version__}:", ""),
         f"    fairseq-hybrid {made}",
-        f"    fairseq-hybrid export reproduction/runs/{result['label']}/{name} --output {output}",
+        f"    fairseq-hybrid export {trained} --output {place}",
     ]
     return "\n".join(lines) + "\n"

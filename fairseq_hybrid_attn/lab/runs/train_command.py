@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
         reproduce([plan], how)
     else:
         compare(plan, how, args.write)
-        if len(plan.table.rows) == 1 and not how.dry_run:
+        if len(plan.table.rows) == 1 and not (how.dry_run or how.prepare_only):
             words = ["fairseq-hybrid", "compare", *of_text(args), system, "ANOTHER"]
             words += ["--", *flags] if flags else []
             print(f"\nCompare it with another system: {shlex.join(words)}")

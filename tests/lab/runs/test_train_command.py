@@ -244,7 +244,7 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
             (f"{mine} --save-every 9 transformer_mma -- --max-update 20", "or --save-every and"),
             (f"{mine} transformer_mma -- --lr -0.001", "lr: -0.001: use a rate above 0"),
             (f"{mine} transformer_mma -- --warmup-update 3", "did you mean --warmup-updates"),
-            (f"{mine} transformer_mma -- --fp16", "fp16 follows from --precision"),
+            (f"{mine} transformer_mma -- --fp16", "transformer_mma: train: fp16 follows from --precision"),
             (f"{mine} transformer_mma -- --memory-efficient-fp16", "this needs a GPU; leave it"),
             (f"{mine} transformer_mma -- --warmup-updates 20 --max-update 20", "-updates 2$"),
             (f"{mine} transformer_mma -- --max-tokens 20", "or --tokens"),
@@ -269,9 +269,9 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
 
 def test_flags_of_fairseq_follow_after_dashes(capsys):
     for flag, told in {
-        "--max-update": "--max-update; flags of fairseq-train follow after --",
-        "--lr": "--lr; flags of fairseq-train follow after --",  # though it is like --slurm
-        "--tokenss": "--tokenss; did you mean --tokens?",
+        "--lr": "--lr (flags of fairseq-train follow after --)",  # though it is like --slurm
+        "--tokenss": "--tokenss; did you mean --tokens? (flags of",
+        "--dropuot": "(flags of fairseq-train follow after --)",  # though it is like --output
     }.items():
         with pytest.raises(SystemExit):
             main(["compare", "--text", "text", "transformer", flag, "20"])

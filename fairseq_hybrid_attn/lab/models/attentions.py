@@ -50,20 +50,6 @@ class Layer:
     patterns: tuple[tuple[Pattern, ...], ...]  # the patterns themselves, [l][h]
     gate: GateKind | None  # what its fusion says that its gates are
 
-    def __post_init__(self):
-        l = len(self.heads)  # noqa: E741
-        if self.gate and self.gate.branch not in (None, *range(l)):  # its fusion would fail
-            raise UserError(
-                f"{self.where}, of branch {self.gate.branch}; this layer has the branches 0 to "
-                f"{l - 1}"
-            )
-
-    @property
-    def where(self) -> str:
-        """For messages about its gates."""
-        name = self.gate.name if self.gate else None
-        return f"{self.kind} layer {self.number}: its fusion's gate_kind is {name}"
-
     @property
     def branches(self) -> tuple[str, ...]:
         """The word for each branch, ``mixed heads`` if its heads differ; numbered if alike."""
@@ -291,12 +277,17 @@ def _of_sentence(
 def _checked_gates(batch: LayerAttention, layer: Layer, kind: GateKind) -> Tensor:
     """The gates of a batch; refuse those that are not of the shape that their fusion says."""
     l, b, h, n, _ = batch.weights.shape  # noqa: E741
+    where = f"{layer.kind} layer {layer.number}: its fusion's gate_kind is {kind.name}"
+    if kind.branch not in (None, *range(l)):
+        raise UserError(
+            f"{where}, of branch {kind.branch}; this layer has the branches 0 to {l - 1}"
+        )
     expected = [l, n, b] if kind.branch is None else [n, b]
     shape = [] if batch.gates is None else list(batch.gates.shape)
     if batch.gates is None or shape[:-1] != expected or (kind.of_heads and shape[-1] not in (1, h)):
         last = f"1 or {h}" if kind.of_heads else "any"
         raise UserError(
-            f"{layer.where}, so that forward() must return gates of shape {[*expected, last]}, "
+            f"{where}, so that forward() must return gates of shape {[*expected, last]}, "
             f"not {shape or None}"
         )
     return batch.gates

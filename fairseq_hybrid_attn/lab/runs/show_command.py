@@ -46,8 +46,8 @@ def run(args: argparse.Namespace) -> None:
         print(yaml.safe_dump(asked.settings.as_dict(), sort_keys=False, allow_unicode=True), end="")
         return
     if args.script:
-        given = args.devices, args.compile is not None
-        if any(given) or args.device != "auto" or args.precision != "auto":
+        of_devices = args.device, args.precision, args.compile, args.devices
+        if of_devices != ("auto", "auto", None, None):
             raise UserError("a script is for any devices: set its GPUS or DEVICE when it runs")
         print(script(asked, args.command_line), end="")
         return

@@ -9,6 +9,8 @@ once, from the seed and the epoch in which it starts.  If it is resumed in anoth
 continues with different batches and ends with different weights.  This task makes the batches anew
 in every epoch, from seed and epoch alone.
 
+With ``gnmt_lenpen`` in ``--eval-bleu-args``, checkpoints are chosen by GNMT's length penalty.
+
 The task saves a checksum of each dictionary, and refuses a model of another.
 
 The task saves for how many validations ``--patience`` has waited, which fairseq forgets.
@@ -35,6 +37,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
 
 from ..errors import UserError
+from .gnmt import GnmtSequenceGenerator
 
 #: The key, in a checkpoint's state of the task, of each dictionary's checksum.
 DICTIONARIES = "dictionaries"
@@ -77,6 +80,15 @@ class ResumableTranslationTask(TranslationTask):
             return super().get_batch_iterator(dataset, *args, **kwargs)
         finally:
             self.cfg.rebuild_batches = True
+
+    def build_generator(
+        self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, **settings
+    ):
+        """Build fairseq's generator; with GNMT's ranking if ``--eval-bleu-args`` says so."""
+        if (alpha := getattr(args, "gnmt_lenpen", None)) is not None:
+            seq_gen_cls = GnmtSequenceGenerator
+            extra_gen_cls_kwargs = {**(extra_gen_cls_kwargs or {}), "gnmt_lenpen": alpha}
+        return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs, **settings)
 
     def state_dict(self) -> dict:
         """Return what a checkpoint keeps: also which words its numbers stand for."""

@@ -16,7 +16,7 @@ PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[
     --lr 0.000698771 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 \
     --arch transformer_hybrid_gate_base --encoder-normalize-before --decoder-normalize-before --dropout 0.1 \
     --attention-dropout 0.1 --activation-dropout 0.1 --weight-decay 1e-07 --max-update 100000 --eval-bleu \
-    --eval-bleu-args '{"beam": 4, "lenpen": 0.6, "max_len_a": 1, "max_len_b": 49}' --best-checkpoint-metric bleu \
+    --eval-bleu-args '{"beam": 4, "gnmt_lenpen": 0.6, "max_len_a": 1, "max_len_b": 49}' --best-checkpoint-metric bleu \
     --maximize-best-checkpoint-metric --hybrid-fusion gate --eval-bleu-detok moses --eval-bleu-remove-bpe '@@ ' \
     --max-tokens 6250 --update-freq "$((4 / GPUS))" --seed "$SEED" --save-interval-updates 2000 \
     --keep-interval-updates 1 --no-epoch-checkpoints --save-interval 1000000 --validate-interval 1000000 \

@@ -257,7 +257,10 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
             (f"{mine} --save-every 9 transformer_mma -- --max-update 20", "or --save-every and"),
             (f"{mine} transformer_mma -- --lr -0.001", "lr: -0.001: use a rate above 0"),
             (f"{mine} transformer_mma -- --warmup-update 3", "did you mean --warmup-updates"),
-            (f"{mine} transformer_mma -- --fp16", "transformer_mma: train: fp16 follows from --precision"),
+            (
+                f"{mine} transformer_mma -- --fp16",
+                "transformer_mma: train: fp16 follows from --precision",
+            ),
             (f"{mine} transformer_mma -- --memory-efficient-fp16", "this needs a GPU; leave it"),
             (f"{mine} transformer_mma -- --warmup-updates 20 --max-update 20", "-updates 2$"),
             (f"{mine} transformer_mma -- --max-tokens 20", "or --tokens"),

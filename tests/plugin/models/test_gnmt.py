@@ -12,6 +12,7 @@ from models import EOS, PAD, build_tiny, dictionary, logits, pad
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.tasks.gnmt import TranslationGnmtTask
+from fairseq_hybrid_attn.tasks.resumable import ResumableTranslationConfig, ResumableTranslationTask
 
 SYMBOLS, ALLOWED = 70, (10, 11)
 SOURCES = [(5, 6, 7, 8, EOS), (9, EOS)]
@@ -24,11 +25,11 @@ def task(alpha: float) -> TranslationGnmtTask:
     return TranslationGnmtTask(config, words, words)
 
 
-def search(model, alpha, **settings):
+def search(model, task, **settings):
     """All finished hypotheses of a beam search in which only ``ALLOWED`` words occur."""
     words = dictionary(SYMBOLS)
     others = [word for word in words.symbols if words.index(word) not in (1, 2, 3, *ALLOWED)]
-    generator = task(alpha).build_generator(
+    generator = task.build_generator(
         [model],
         Namespace(unkpen=math.inf, **settings),
         extra_gen_cls_kwargs={"tokens_to_suppress": others},
@@ -53,7 +54,7 @@ def test_all_hypotheses_and_their_scores(name, double_softmax):
     exact = [{t: log_probability(model, source, t) for t in targets} for source in SOURCES]
     rankings = []
     for alpha in (0, 0.6, 2.5, 8):
-        found = search(model, alpha, beam=60, max_len_a=0, max_len_b=4)
+        found = search(model, task(alpha), beam=60, max_len_a=0, max_len_b=4)
         for of_targets, hypotheses in zip(exact, found, strict=True):
             # The length counts the end symbol.
             expected = {t: p / ((5 + len(t)) / 6) ** alpha for t, p in of_targets.items()}
@@ -67,13 +68,29 @@ def test_all_hypotheses_and_their_scores(name, double_softmax):
     assert len(rankings[0][0]) == 2 and len(rankings[-1][0]) == 5  # a high alpha prefers the long
 
 
+def test_a_training_chooses_checkpoints_by_the_same_search():
+    """With ``gnmt_lenpen`` in ``--eval-bleu-args``; a high one prefers long translations."""
+    model, words = build_tiny("mma", symbols=SYMBOLS).double(), dictionary(SYMBOLS)
+    training = ResumableTranslationTask(ResumableTranslationConfig(), words, words)
+    limits = {"beam": 60, "max_len_a": 0, "max_len_b": 4}
+    expected = search(model, task(8), **limits)
+    for found, ranked in (({"gnmt_lenpen": 8}, True), ({}, False)):
+        same = [
+            [one["tokens"].tolist() for one in ours] == [one["tokens"].tolist() for one in theirs]
+            for ours, theirs in zip(
+                search(model, training, **limits, **found), expected, strict=True
+            )
+        ]
+        assert all(same) is ranked
+
+
 def test_source_and_fifty_more():
     """``--max-len-a 1 --max-len-b 49``: fairseq counts the end symbol of the longest source."""
     model, limits = build_tiny("mma", symbols=SYMBOLS), {"beam": 1, "max_len_a": 1, "max_len_b": 49}
-    for (best,) in search(model, 0.6, **limits, min_len=4 + 50):
+    for (best,) in search(model, task(0.6), **limits, min_len=4 + 50):
         assert len(best["tokens"]) == 4 + 50 + 1 and best["tokens"][-1] == EOS
     with pytest.raises(AssertionError, match="min_len cannot be larger than max_len"):
-        search(model, 0.6, **limits, min_len=4 + 51)
+        search(model, task(0.6), **limits, min_len=4 + 51)
 
 
 def test_settings_that_do_not_fit():

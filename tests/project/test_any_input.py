@@ -21,6 +21,7 @@ from made_runs import REFERENCES, MadeWorkspace, worse, write_lines
 from workspaces import FILES, write_yaml
 
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.files.json_files import parse_json, read_json
 from fairseq_hybrid_attn.lab.runs import scheduler
 
@@ -270,3 +271,8 @@ def test_json_of_thousands_of_digits_or_brackets(tmp_path):
         for read in (read_json, parse_json):
             with pytest.raises(UserError, match="x.json cannot be read"):
                 read(path)
+
+
+def test_a_path_that_cannot_be_used_is_told(tmp_path):
+    with pytest.raises(UserError, match="x: File name too long$"):
+        main(["runs", "--output", str(tmp_path / ("x" * 300))])

@@ -62,6 +62,8 @@ WITHOUT_FAIRSEQ = ("runs", "table", "score", "lengths", "aer", "curves")
 
 #: Errors of writing to what was opened before.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+#: A file or folder that cannot be used as it is.
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG)
 INTERRUPTED = 130  # the exit status that shells give a program ended by Ctrl-C
 
 
@@ -81,6 +83,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
     except OSError as error:
+        if error.filename is not None and error.errno in (*_FULL, *_REFUSED):
+            raise UserError(f"{error.filename}: {error.strerror}") from None
         broken = isinstance(error, BrokenPipeError)  # the reader of our output, as head, has ended
         if not (broken or (error.filename is None and error.errno in _FULL)):
             raise

@@ -274,5 +274,5 @@ def test_json_of_thousands_of_digits_or_brackets(tmp_path):
 
 
 def test_a_path_that_cannot_be_used_is_told(tmp_path):
-    with pytest.raises(UserError, match="x: File name too long$"):
+    with pytest.raises(UserError, match="runs: File name too long$"):
         main(["runs", "--output", str(tmp_path / ("x" * 300))])

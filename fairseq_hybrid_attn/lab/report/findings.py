@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..analysis import maps_measure as maps
-from ..analysis.gates_measure import Gates, ModelGates
-from ..analysis.heads_measure import Heads, ModelHeads
+from ..analysis.gates import Gates, ModelGates
+from ..analysis.heads import Heads, ModelHeads
 from ..analysis.maps_measure import ModelMaps, SentenceMaps, sentence_maps
 from ..files import provenance
 from ..files.json_files import read_json
@@ -22,9 +22,8 @@ from ..models.trained import TrainedModel
 from ..probing.results import read_results
 from ..runs.fairseq_commands import RunFolder, flags
 from ..scores.generate_output import read_generated
-from ..scores.lengths_measure import ScoresByLength
-from . import curves_command as curves
-from .curves_measure import Curve
+from ..scores.lengths import ScoresByLength
+from .curves import Curve, read_curves
 from .subjects import Request, Subject
 from .translating import translated
 from .translations import SentenceScores, SetScore, read_test_set
@@ -98,7 +97,7 @@ def measure(
     comparison: dict | None = None,
 ) -> Findings:
     """Translate the test set with the models, score that, and look into them."""
-    read_curves = curves.read_curves(log_files(subjects))
+    curves = read_curves(log_files(subjects))
     # Sentences first: what cannot be compared shows before hours of work.
     text = Text(asked.subset, subwords=asked.subwords)
     loaded = list(put_on_text(models, text, asked.device, asked.max_tokens))
@@ -126,7 +125,7 @@ def measure(
         scores=test_set.scores(systems),
         lengths=test_set.by_length(systems),
         examples=test_set.examples(systems),
-        curves=read_curves,
+        curves=curves,
         probing=dict(probing),
         notes=test_set.notes,
     )

@@ -18,18 +18,12 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 from tqdm import tqdm
 
-from ..analysis import gates_figure as gate_figure
-from ..analysis import heads_figure as head_figure
-from ..analysis import maps_page
+from ..analysis import gates, heads, maps_page
 from ..figures import style
 from ..files.tabular import Grid
-from ..probing import probing_figure
 from ..probing import results as probing
-from ..scores import lengths_command as lengths
-from ..scores import lengths_figure as length_figure
-from ..scores import statistics
-from . import curves_command as curves
-from . import curves_figure as curve_figure
+from ..scores import lengths, statistics
+from . import curves
 from .findings import Findings, ModelFindings
 from .patterns import small_maps
 from .translations import SentenceScores, extremes
@@ -209,7 +203,7 @@ def gates_part(findings: Findings) -> Iterator[str]:
         + f"Means are over all positions, including the end symbol, of {_sentences(findings)}. "
         "Interval (±): half of 95 %, over sentences."
     )
-    yield figure("Mean gates and their deviation", lambda theme: gate_figure.draw(gated, theme))
+    yield figure("Mean gates and their deviation", lambda theme: gates.draw(gated, theme))
     for model in gated:
         yield item("table", model.grid, model.name)
         if model.share_text:
@@ -235,7 +229,7 @@ def heads_part(findings: Findings) -> Iterator[str]:
     models = [model.heads for model in findings.models]
     if seen := [model for model in models if model.heads]:
         caption = "Distance, relative entropy, difference"
-        yield figure(caption, lambda theme: head_figure.draw(seen, theme))
+        yield figure(caption, lambda theme: heads.draw(seen, theme))
     for model in models:
         if not model.heads:
             yield f"{model.name} has no attention that can be looked at."
@@ -249,7 +243,7 @@ def lengths_part(findings: Findings) -> Iterator[str]:
     scores = findings.lengths
     yield figure(
         f"{scores.label} by words of the source sentence",
-        lambda theme: length_figure.draw(scores.groups, scores.systems, scores.label, theme),
+        lambda theme: lengths.draw(scores.groups, scores.systems, scores.label, theme),
     )
     yield item("table", lengths.grid(scores))
     yield from lengths.notes(scores)
@@ -260,7 +254,7 @@ def curves_part(findings: Findings) -> Iterator[str]:
         return
     drawn = curves.panels(None, findings.curves)
     shown = [curve for panel in drawn for curve in panel.curves]
-    yield figure("Against updates", lambda theme: curve_figure.draw(drawn, theme))
+    yield figure("Against updates", lambda theme: curves.draw(drawn, theme))
     yield item("table", curves.grid(shown))
     yield from curves.notes(shown)
 
@@ -273,7 +267,7 @@ def probing_part(findings: Findings) -> Iterator[str]:
         "Accuracy, in per cent, of classifiers on the frozen encoder's sentence vectors, and its "
         "standard deviation over seeds. Most common class: when always chosen."
     )
-    yield figure("Accuracy by task", lambda theme: probing_figure.draw(findings.probing, theme))
+    yield figure("Accuracy by task", lambda theme: probing.draw(findings.probing, theme))
     yield item("table", probing.grid(findings.probing))
     yield from probing.notes(findings.probing)
 

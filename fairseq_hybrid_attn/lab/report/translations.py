@@ -15,8 +15,7 @@ from ..corpora.tokenisers import detokeniser
 from ..files.text import read_lines, require_equal
 from ..models.on_text import ModelOnText, joined
 from ..scores.counts import Score
-from ..scores.lengths_command import count_words
-from ..scores.lengths_measure import ScoresByLength, score_by_length
+from ..scores.lengths import ScoresByLength, count_words, score_by_length
 from ..scores.metrics import build_metric, default_scores, language
 from ..scores.statistics import Compared, compare
 from .subjects import Subject

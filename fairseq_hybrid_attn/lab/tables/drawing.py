@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...errors import UserError
-from ..report import curves_figure as curves
-from ..report.curves_measure import CHECKPOINTS, LABELS, Curve
+from ..report import curves
+from ..report.curves import CHECKPOINTS, LABELS, Curve
 from ..runs.plan import Plan
-from ..scores import lengths_figure as lengths
-from ..scores.lengths_measure import GroupScores
+from ..scores import lengths
+from ..scores.lengths import GroupScores
 from .measuring import ColumnHead, TableNumbers
 from .stored_runs import StoredRuns
 

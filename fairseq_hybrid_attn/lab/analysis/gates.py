@@ -14,7 +14,7 @@ Intervals are 95 %, over sentences.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -105,11 +105,8 @@ class Gates:
     """The gates of a model over many sentences: means over positions, and by tags of words."""
 
     def __init__(self, layers: dict[str, list[Layer]]):
-        # Those with gates.
-        self.layers = {
-            kind: gated for kind, all_ in layers.items() if (gated := [x for x in all_ if x.gate])
-        }
-        kinds = {layer.gate for gated in self.layers.values() for layer in gated if layer.gate}
+        self.layers = [layer for of_kind in layers.values() for layer in of_kind if layer.gate]
+        kinds = {layer.gate for layer in self.layers if layer.gate}
         self.meanings = {kind.name: kind.meaning for kind in kinds}
         self.shares = {kind.name for kind in kinds if kind.branch is not None}
         self.all_shares = RunningMean()
@@ -126,9 +123,8 @@ class Gates:
     ) -> None:
         """Add a sentence; ``tags`` are those of the source's ``words``, None without tags."""
         values: dict[Place, np.ndarray] = {}
-        for kind, gated in self.layers.items():
-            for layer in gated:
-                values |= gate_values(layer, observed[kind][layer.number - 1])
+        for layer in self.layers:
+            values |= gate_values(layer, observed[layer.kind][layer.number - 1])
         for place, numbers in values.items():
             self.places[place].add(numbers)
             if tags is None or place.kind != ENCODER or place.head is not None:
@@ -138,27 +134,13 @@ class Gates:
                 of_tags[tag].append(numbers[word].mean())
             for tag, of_words in of_tags.items():
                 self.tags[place][tag].add(np.array(of_words))
-        if shares := [numbers for place, numbers in values.items() if self.is_share(place)]:
+        shares = [v for p, v in values.items() if p.gate in self.shares and p.head is None]
+        if shares:  # of a local branch, of all heads
             self.all_shares.add(np.concatenate(shares))
-
-    def is_share(self, place: Place) -> bool:
-        """Whether it is the share of a local branch, of all heads."""
-        return place.gate in self.shares and place.head is None
-
-    def use(
-        self, model: ModelOnText, tags: Sequence[Sequence[str]] | None
-    ) -> Callable[[int, SentenceAttention], None]:
-        """A function for ``ModelOnText.observe``; ``tags`` are of each sentence."""
-
-        def add(number: int, observed: SentenceAttention) -> None:
-            words = words_of(model.sentences.source[number], model.subwords)
-            self.add(observed, words, tags[number] if tags else None)
-
-        return add
 
     def window(self) -> int | None:
         """Tokens that the local branch of a hybrid gate sees, 2m + 1; None without such."""
-        for layer in (layer for layers in self.layers.values() for layer in layers):
+        for layer in self.layers:
             branch = layer.gate.branch if layer.gate else None
             match None if branch is None else layer.patterns[branch][0]:
                 case Band(behind=int(behind), ahead=int(ahead)):
@@ -195,7 +177,12 @@ def measure_gates(
             "them, transformer_hysan with --branch-fusion gated-sum, and a fusion of your own if "
             "it has a gate_kind"
         )
-    model.observe(attentions, numbers, gates.use(model, tags))
+
+    def use(number: int, observed: SentenceAttention) -> None:
+        words = words_of(model.sentences.source[number], model.subwords)
+        gates.add(observed, words, tags[number] if tags else None)
+
+    model.observe(attentions, numbers, use)
     return gates.of_model(model.name)
 
 

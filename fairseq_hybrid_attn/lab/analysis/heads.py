@@ -207,7 +207,6 @@ class Heads:
         self.layers = {kind: list(map(HeadsOfLayer, layers)) for kind, layers in described.items()}
 
     def add(self, observed: SentenceAttention) -> None:
-        """Add a sentence."""
         for kind, layers in observed.items():
             for heads, seen in zip(self.layers[kind], layers, strict=True):
                 allowed = heads.layer.allowed(*seen.weights.shape[-2:])

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 
-from ...errors import UserError
 from ..figures import style
-from ..files.json_files import parse_json
 from ..files.tabular import Grid
 from .tasks import GROUPS, TASKS
 
 #: Inches per task, and the part of it that its bars share.
 _TASK = 0.85
 _SHARED = 0.75
-
-
-def read_results(flag: str, path: Path) -> dict:
-    """Read what `probe --json` wrote; ``flag`` names the file in messages."""
-    try:
-        content = parse_json(path)
-    except json.JSONDecodeError:
-        content = None
-    if not (
-        isinstance(content, dict)
-        and {"tasks", "groups", "classifier", "model_sha256"} <= content.keys()
-    ):
-        raise UserError(f"{flag} {path} was not written by `probe --json`")
-    return content
 
 
 def grid(models: Mapping[str, dict]) -> Grid:

@@ -23,7 +23,9 @@ from ...errors import UserError
 from ..figures import style
 from ..files.json_files import parse_json
 from ..files.tabular import Grid
+from ..files.typed import read
 from ..runs.fairseq_commands import RunFolder
+from ..runs.results import CurvePoint, StoredScore
 from ..runs.training_log import TrainingLog, read_log
 
 TRAINING, VALIDATION, CHECKPOINTS = "training", "validation", "checkpoints"
@@ -112,25 +114,23 @@ def curves_of_scores(run: str, content: object, where: str) -> list[Curve]:
             "run whose settings have checkpoints: {curve: …}"
         )
     assert isinstance(content, dict)
-    by_name: dict[str, dict[int, dict]] = {}
-    try:
-        for point in sorted(points, key=lambda point: point["updates"]):
-            for what, score in point["scores"].items():
-                by_name.setdefault(what, {})[int(point["updates"])] = score
-        return [
-            Curve(
-                run=run,
-                what=what,
-                source=CHECKPOINTS,
-                subset=str(content.get("curve_set", "")),
-                updates=tuple(scores),
-                values=tuple(float(score["value"]) for score in scores.values()),
-                signature=next(iter(scores.values()))["signature"],
-            )
-            for what, scores in by_name.items()
-        ]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{where}: its curve is invalid ({error!r})") from None
+    read_points = read(tuple[CurvePoint, ...], points, f"{where}: its curve is invalid")
+    by_name: dict[str, dict[int, StoredScore]] = {}
+    for point in sorted(read_points, key=lambda point: point.updates):
+        for what, score in point.scores.items():
+            by_name.setdefault(what, {})[point.updates] = score
+    return [
+        Curve(
+            run=run,
+            what=what,
+            source=CHECKPOINTS,
+            subset=str(content.get("curve_set", "")),
+            updates=tuple(scores),
+            values=tuple(float(score.value) for score in scores.values()),
+            signature=next(iter(scores.values())).signature,
+        )
+        for what, scores in by_name.items()
+    ]
 
 
 def check_distinct(curves: Iterable[Curve]) -> None:

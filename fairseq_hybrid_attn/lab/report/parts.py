@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup
 from tqdm import tqdm
@@ -27,9 +27,6 @@ from . import curves
 from .findings import Findings, ModelFindings
 from .patterns import small_maps
 from .translations import SentenceScores, extremes
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Sentences of a page, besides those worth reading; more are left to the file of translations.
 _ALL = 3_000
@@ -106,7 +103,6 @@ def _mean(numbers) -> float | None:
 
 
 def models_part(findings: Findings) -> Iterator[str]:
-    """Describe the models, and how the report was made."""
     about = {
         "architecture": [model.description for model in findings.models],
         "parameters": [f"{model.parameters:,}" for model in findings.models],
@@ -216,7 +212,6 @@ def _sentences(findings: Findings) -> str:
 
 
 def heads_part(findings: Findings) -> Iterator[str]:
-    """Show where the heads look, and how much they differ."""
     yield (
         "Distance and its signed mean (negative: to the left) are in subwords. Entropy is in nats, "
         "and relative to the largest that the pattern allows. Self is attention to the position "
@@ -306,21 +301,17 @@ def page(findings: Findings) -> str:
     )
 
 
+@cache
 def _template(name: str) -> Any:
     return maps_page.templates(__package__).get_template(name)
 
 
-@cache
-def _macros() -> Any:
-    return _template("items.html.j2").module
-
-
 def item(macro: str, *values: object) -> str:
     """The HTML that a macro of ``items.html.j2`` makes of values."""
-    return getattr(_macros(), macro)(*values)
+    return getattr(_template("items.html.j2").module, macro)(*values)
 
 
-def figure(caption: str, draw: Callable[[str], Figure]) -> str:
+def figure(caption: str, draw: Callable[[str], style.Figure]) -> str:
     """A figure, drawn in a theme, with a caption below it."""
     images = {theme: style.render(draw(theme), "svg") for theme in style.THEMES}
     encoded = {theme: base64.b64encode(svg).decode() for theme, svg in images.items()}

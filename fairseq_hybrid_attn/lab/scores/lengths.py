@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..corpora.words import kinds_of, split_words
 from ..figures import style
 from ..files.tabular import Grid
 from . import Group, statistics
 from .counts import Score, scores_as_dict
-from .generate_output import marks, warn
+from .generate_output import warn
 from .metrics import Metric, check_parallel
 from .statistics import Compared, compare
 
@@ -99,7 +100,9 @@ def score_by_length(
     def scores_of(label: str, numbers: list[int]) -> GroupScores:
         if not numbers:
             return GroupScores(label, 0, {})
-        scores = {name: Score.of(of_all.of(numbers, label)) for name, of_all in counts.items()}
+        scores = {
+            name: metric.score_of(of_all.of(numbers, label)) for name, of_all in counts.items()
+        }
         compared = compare({name: {1: score} for name, score in scores.items()})
         return GroupScores(label, len(numbers), compared, scores)
 
@@ -121,7 +124,7 @@ def score_by_length(
 def count_words(lines: list[str], where: str) -> list[int]:
     """Count the words of each line; warn of subwords, and if there seem to be no spaces."""
     counts = word_counts(lines)
-    for kind in marks(lines)[0]:
+    for kind in kinds_of(map(split_words, lines)):
         warn(f"{where} looks like subwords of {kind}, which are counted as words")
     characters = sum(len("".join(line.split())) for line in lines)
     if characters > _LONG * sum(counts):

@@ -5,7 +5,7 @@
 
 The test set is divided by the number of words of its source sentences (--bounds). Each group is
 scored as a separate corpus, with a 95 % interval, and compared with the first system.
- Words are what is between spaces: the source is tokenised, and not split into subwords.
+Words are what is between spaces: the source is tokenised, and not split into subwords.
 
 Translations are text; `score --hypotheses-out` makes it of the output of fairseq-generate.
 """

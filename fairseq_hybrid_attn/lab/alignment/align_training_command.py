@@ -64,12 +64,17 @@ def run(args: argparse.Namespace) -> None:
         if suffix
     }
     check_outputs(outputs, [path for pair in files.values() for path in pair])
-    parts = {prefix: read_bitext(*pair, args.subwords) for prefix, pair in files.items()}
-    source = [sentence.words for part in parts.values() for sentence in part.source]
-    target = [sentence.words for part in parts.values() for sentence in part.target]
+    parts = {
+        prefix: read_bitext(source, target, args.subwords)
+        for prefix, (source, target) in files.items()
+    }
+    words = (
+        [sentence.words for part in parts.values() for sentence in part.source],
+        [sentence.words for part in parts.values() for sentence in part.target],
+    )
     warn_of_long(parts)
-    print(f"aligning {len(source):,} sentence pairs in both directions", flush=True)
-    directions = align_words(source, target)
+    print(f"aligning {len(words[0]):,} sentence pairs in both directions", flush=True)
+    directions = align_words(*words)
     links = (symmetrise(*pair, args.symmetrise) for pair in zip(*directions, strict=True))
     for prefix, part in parts.items():
         write(args, prefix, part, [next(links) for _ in part.source])

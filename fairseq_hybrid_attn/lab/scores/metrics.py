@@ -256,23 +256,18 @@ def _given_bleu(lang: str, lowercase: bool) -> Metric:
 
 
 #: From a metric's name to its builder, which takes language and lowercase.
-METRICS: dict[str, Callable[[str, bool], Metric]] = dict(
-    zip(
-        NAMES,
-        (
-            _bleu,
-            _chrf,
-            _ter,
-            _tokenised_bleu,
-            _compound_split_bleu,
-            _nist_bleu,
-            _wat_bleu,
-            _word_bleu,
-            _given_bleu,
-        ),
-        strict=True,
-    )
-)
+METRICS: dict[str, Callable[[str, bool], Metric]] = {
+    "bleu": _bleu,
+    "chrf": _chrf,
+    "ter": _ter,
+    "tokenised_bleu": _tokenised_bleu,
+    "compound_split_bleu": _compound_split_bleu,
+    "nist_bleu": _nist_bleu,
+    "wat_bleu": _wat_bleu,
+    "word_bleu": _word_bleu,
+    "given_bleu": _given_bleu,
+}
+assert tuple(METRICS) == NAMES
 
 #: Metrics of languages with spaces between words.
 NEED_SPACES = ("ter", "tokenised_bleu", "compound_split_bleu", "nist_bleu", "given_bleu")

@@ -73,6 +73,11 @@ def test_the_error_of_a_run_is_a_note_of_its_table(made):
     assert "- (1) seed 1: begun (" in shown and "failed: ValueError: a loss that is no" in shown
 
 
+def test_a_run_of_the_other_direction_is_stale(made):
+    printed = made.hybrid(*HERE, "--source-lang", "en", "--dry-run")
+    assert "ours/bleu/seed1: stale (data and direction changed); left as it is" in printed
+
+
 def test_code_makes_no_result_stale(made):
     """It is recorded, and differs as soon as a line of the package does."""
     run = made.run("ours")

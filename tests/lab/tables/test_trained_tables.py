@@ -311,10 +311,10 @@ def test_text_without_gold_is_refused(place):
 
 def test_each_treatment_of_a_text_is_a_corpus_of_its_own(place):
     content = {**TABLE1, "rows": {"taught": {}}, "baseline": None}
-    content["columns"] = {"few": {"subword-size": 40}, "many": {"subword-size": 60}}
+    content["columns"] = {"few": {"subword-size": 20}, "many": {"subword-size": 30}}
     write_configs(place / "other", **{**FILES, "toy/table1.yaml": content})
     changed = {"configs": "other", "output": "two"}
     hybrid(place, "reproduce", "toy/table1", "--prepare-only", **changed)
     folders = sorted((place / "two/corpora").glob("toy-*"))
     sizes = [read(folder / "manifest.json")["subwords"]["learned"] for folder in folders]
-    assert sorted(size["subwords.codes"] for size in sizes) == [40, 60]
+    assert sorted(size["subwords.codes"] for size in sizes) == [20, 30]

@@ -16,7 +16,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -250,12 +249,11 @@ def prepare(runs: list[Run], place: Workspace, downloads: Path | None) -> None:
 
 
 def do_run(run: Run, devices: Devices, keep_checkpoints: bool) -> None:
-    from ..files.console import Console
     from .running import RunInProgress
 
     import_user_dir(run.workspace.user_dir)
     [here] = slots(devices.kind, devices.world, 1, devices.threads, devices.precision)
-    RunInProgress(run, here, Console(), threading.Event(), keep_checkpoints).complete()
+    RunInProgress(run, here, keep_checkpoints).complete()
 
 
 def _job_name(name: str, made: Path) -> str:

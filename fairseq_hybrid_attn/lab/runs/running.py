@@ -16,7 +16,6 @@ from ..corpora.pipeline import prepare
 from ..files import provenance
 from ..files.checkpoints import read_checkpoint, repair
 from ..files.checkpoints import updates as updates_of
-from ..files.console import Console, duration, progress_line
 from ..files.deleting import check_inside, delete
 from ..files.json_files import read_json, write_json
 from ..files.processes import default_workers, locked, run_program
@@ -25,15 +24,19 @@ from .checks import fault
 from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder
 from .results import read_begun
-from .run_counts import write_counts
-from .run_scores import VALID_LOSS, scores_of, valid_losses
+from .run_scores import VALID_LOSS, scores_of, valid_losses, write_counts
 from .status import begin, changes, devices_of
-from .training_log import last_record, parameters
+from .training_log import duration, last_record, parameters, progress_line
 from .workspace import Run, Workspace
 
 SECONDS_BETWEEN_LINES = 30
 #: Flags that can end a training after any number of updates.
 ENDING = {"max-epoch", "patience", "stop-min-lr", "stop-time-hours"}
+
+
+def say(line: str) -> None:
+    """Print a line at once, whole even if several runs print."""
+    print(f"{line}\n", end="", flush=True)
 
 
 class Stopped(Exception):
@@ -47,13 +50,12 @@ class RunInProgress:
         self,
         run: Run,
         devices: Devices,
-        console: Console,
-        stopped: threading.Event,
         keep_checkpoints: bool = False,
+        stopped: threading.Event | None = None,
     ):
         self.run, self.devices = run, devices_of(run, devices)
-        self.console, self.stopped = console, stopped
         self.keep_checkpoints = keep_checkpoints
+        self.stopped = stopped or threading.Event()
         self.folder: RunFolder = run.folder
         self.environment = devices.environment(without_launcher(os.environ))
         # Other if torchrun or SLURM started one process of its training for each device.
@@ -280,7 +282,7 @@ class RunInProgress:
             self._say(progress_line(record, self.run.settings.updates))
 
     def _say(self, line: str) -> None:
-        self.console.say(f"   {self.run.name}: {line}")
+        say(f"   {self.run.name}: {line}")
 
 
 def make_result(run: Run, devices: Devices) -> dict:

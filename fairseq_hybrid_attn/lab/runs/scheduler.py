@@ -7,10 +7,9 @@ import threading
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.console import Console
 from .cluster_jobs import JobOptions, submit
 from .devices import Devices
-from .running import RunInProgress, Stopped, delete_run, prepare_corpora
+from .running import RunInProgress, Stopped, delete_run, prepare_corpora, say
 from .status import Status
 from .workspace import Run, Workspace
 
@@ -47,12 +46,10 @@ def do_runs(
         return problems
     if ready:
         print(f"\n== Runs: {len(ready)}, {min(len(slots), len(ready))} at a time", flush=True)
-    return problems + run_all(ready, slots, Console(), keep_checkpoints)
+    return problems + run_all(ready, slots, keep_checkpoints)
 
 
-def run_all(
-    runs: list[Run], slots: list[Devices], console: Console, keep_checkpoints: bool = False
-) -> list[str]:
+def run_all(runs: list[Run], slots: list[Devices], keep_checkpoints: bool = False) -> list[str]:
     """Do runs in this order, one on each slot; return what went wrong, a line for each that failed.
 
     A failed run does not stop the others.  Ctrl-C ends their programs before it is raised.
@@ -74,7 +71,7 @@ def run_all(
 
     def do_run(run: Run, devices: Devices) -> None:
         try:
-            RunInProgress(run, devices, console, stopped, keep_checkpoints).complete()
+            RunInProgress(run, devices, keep_checkpoints, stopped).complete()
             return
         except UserError as error:
             problem = str(error)
@@ -82,7 +79,7 @@ def run_all(
             raise
         except Exception as error:  # one run's error must not stop the others
             problem = f"{type(error).__name__}: {error}"
-        console.say(f"   {run.name}: failed")
+        say(f"   {run.name}: failed")
         problems.append(f"  {run.name}: {problem}")
 
     # Not Thread.join: before Python 3.13, a wait that Ctrl-C interrupts counts as an ended thread.

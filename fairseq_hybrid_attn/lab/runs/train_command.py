@@ -17,12 +17,10 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.console import Console
 from ..files.processes import stop_at_signals
 from ..models.trained import TrainedModel, find_model
 from .compare_command import compare
@@ -136,7 +134,7 @@ def train_launched(plan: Plan, launched: Mapping[str, str], how: Doing) -> None:
         )
     check_begun(run, devices)
     stop_at_signals()
-    work = RunInProgress(run, devices, Console(), threading.Event(), how.keep_checkpoints)
+    work = RunInProgress(run, devices, how.keep_checkpoints)
     # By these, the processes of the training find each other.
     work.training_environment = devices.environment({**os.environ, **launched})
     work.launch_flags = launch_flags(devices, launched)

@@ -137,3 +137,19 @@ def last_record(log: Path) -> dict | None:
         with contextlib.suppress(ValueError):  # still incomplete
             return json.loads(record)
     return None
+
+
+def progress_line(record: dict, updates: int | None) -> str:
+    done, speed = int(record["num_updates"]), float(record["ups"])
+    line = f"update {done}" + (f"/{updates}" if updates else f", epoch {record['epoch']}")
+    line += f", loss {float(record['loss']):.3f}"
+    if updates and speed:
+        line += f", {duration(max(0, updates - done) / speed)} of training left"
+    return line
+
+
+def duration(seconds: float) -> str:
+    seconds = round(seconds)
+    if seconds >= 3600:
+        return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+    return f"{seconds // 60}:{seconds % 60:02} min"

@@ -1,6 +1,5 @@
 """What a run was begun with is known as long as anything of it exists."""
 
-import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,7 +11,6 @@ from rows import CONFIGS, FULL, TABLES
 from fairseq_hybrid_attn import cross_entropy
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.config.settings import Checkpoints
-from fairseq_hybrid_attn.lab.files.console import Console
 from fairseq_hybrid_attn.lab.files.deleting import delete
 from fairseq_hybrid_attn.lab.files.json_files import read_json, write_json
 from fairseq_hybrid_attn.lab.runs import running
@@ -228,7 +226,7 @@ def test_fewer_checkpoints_are_averaged_if_a_flag_can_end_the_training(flag, run
     made = Checkpoints("update", every=500, average=5)
     train = run.settings.train | ({flag: 1} if flag else {})
     object.__setattr__(run, "settings", replace(run.settings, train=train, checkpoints=made))
-    work = RunInProgress(run, CPU, Console(), threading.Event())
+    work = RunInProgress(run, CPU)
     commands = []
     monkeypatch.setattr(work, "run_program", lambda log, command: commands.append(command))
     work.average()

@@ -58,7 +58,7 @@ def workspace(args: argparse.Namespace, by_size: bool = False) -> Workspace:
 def add_row(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("row", metavar="PAPER/TABLE/ROW")
     parser.add_argument("--column", metavar="NAME", help="needed if the table has several")
-    parser.add_argument("--seed", type=seed, default=1, metavar="N")
+    parser.add_argument("--seed", type=positive, default=1, metavar="N")
 
 
 def add_devices(parser: argparse.ArgumentParser) -> None:
@@ -88,14 +88,6 @@ def add_seeds(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def seed(text: str) -> int:
-    """A whole number above 0 that fairseq takes as a seed."""
-    number = positive(text)
-    if number >= 2**32:
-        raise argparse.ArgumentTypeError(f"{text!r}: fairseq's seeds are below 2^32")
-    return number
-
-
 def seeds(text: str) -> tuple[int, ...]:
     """Seeds of ``3`` (1 to 3), ``5,7`` or ``5,`` (5 alone)."""
     try:
@@ -106,7 +98,6 @@ def seeds(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError(f"{text!r}: use different numbers above 0")
     if max(numbers) > _MOST_SEEDS and "," not in text:
         raise argparse.ArgumentTypeError(f"{text!r} seeds are too many; {text}, is the seed {text}")
-    seed(str(max(numbers)))
     return tuple(numbers) if "," in text else tuple(range(1, numbers[0] + 1))
 
 

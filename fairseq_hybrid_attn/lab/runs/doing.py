@@ -87,9 +87,8 @@ def do(plans: Sequence[Plan], doing: Doing, show: Callable[[Plan], str]) -> None
     stop_at_signals()
     known = {run.name: (run, state) for able, _ in checked for run, state in able}
     to_do = [(run, state) for run, state in known.values() if state.is_to_do(doing.redo)]
-    what = doing.downloads, doing.prepare_only, doing.keep_checkpoints
     try:
-        problems = do_runs(to_do, plans[0].workspace, where, doing.slurm, *what)
+        problems = do_runs(to_do, plans[0].workspace, where, doing)
     except KeyboardInterrupt:
         print("stopped; the same command resumes", flush=True)
         raise

@@ -117,12 +117,7 @@ class RunInProgress:
         if all(path.exists() for path in makes):
             return
         started = time.monotonic()
-        try:
-            make()
-        except OSError as error:
-            what = error.filename or self.folder.path
-            told = f"{what} cannot be written: {error.strerror or error}"
-            raise UserError(f"{name}: {told}") from error
+        make()
         self._say(f"{name}: done in {duration(time.monotonic() - started)}")
 
     def program(
@@ -298,14 +293,13 @@ def make_result(run: Run, devices: Devices) -> dict:
     paper, _, table = run.cell.table.partition("/")
     return {
         "name": run.name,
-        **{
-            "paper": paper,
-            "table": table,
-            "row": run.cell.row,
-            "column": run.cell.column,
-            "seed": run.seed,
-        },
-        **{"profile": run.workspace.profile.name, "label": run.workspace.label},
+        "paper": paper,
+        "table": table,
+        "row": run.cell.row,
+        "column": run.cell.column,
+        "seed": run.seed,
+        "profile": run.workspace.profile.name,
+        "label": run.workspace.label,
         "identity": begun_with,
         "corpus": {
             "name": manifest.corpus,

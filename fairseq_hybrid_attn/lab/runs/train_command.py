@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..files.processes import stop_at_signals
-from ..models.trained import TrainedModel, find_model
+from ..models.trained import find_model
 from .compare_command import compare
 from .devices import Devices, launcher, of_launched
 from .doing import Doing, own_plan
@@ -59,7 +59,12 @@ def run(args: argparse.Namespace) -> None:
                 "--from has the model's languages and sizes: leave out --source-lang, "
                 "--target-lang and --profile"
             )
-        system, flags = own_system(args, model)
+        if system is None and model:
+            system = str(model.settings.get("train", {}).get("arch"))
+        if not args.text or system is None:
+            raise UserError(
+                "name a row of a table, or your text and a system: --text DIR transformer"
+            )
         place = workspace(args, by_size=model is None)
         what = shared(args, flags, model)
         plan = own_plan(place, [system], args.seeds, args.name, what)
@@ -100,20 +105,6 @@ def plan_of_row(args: argparse.Namespace) -> Plan:
         if run.settings.aligner:
             raise UserError(f'{run.name} does not train a model; use "fairseq-hybrid reproduce"')
     return plan
-
-
-def own_system(args: argparse.Namespace, model: TrainedModel | None) -> tuple[str, list[str]]:
-    """The system of your text, which ``--arch`` or a model may name, and the flags after ``--``."""
-    system, flags = args.row, list(args.others)
-    if system is None and "--arch" in flags[:-1]:
-        at = flags.index("--arch")
-        system = flags[at + 1]
-        del flags[at : at + 2]
-    if system is None and model:
-        system = str(model.settings.get("train", {}).get("arch"))
-    if not args.text or system is None:
-        raise UserError("name a row of a table, or your text and a system: --text DIR transformer")
-    return system, flags
 
 
 def train_launched(plan: Plan, launched: Mapping[str, str], how: Doing) -> None:

@@ -176,7 +176,8 @@ class Run:
             return {}
         if not own.is_there:
             return None
-        return {item.file: _checksum(item.path) for item in self.recipe.archives if item.path}
+        paths = {item.file: item.path for item in self.recipe.archives if item.path}
+        return {file: _checksum(path, path.stat().st_mtime_ns) for file, path in paths.items()}
 
     @property
     def data(self) -> tuple[str | None, str | None]:
@@ -236,11 +237,6 @@ class Run:
         return RunCommands(self.settings, self.prepared_corpus, *where)
 
 
-def _checksum(path: Path) -> str:
-    status = path.stat()
-    return _checksum_of_state(path, status.st_size, status.st_mtime_ns)
-
-
 @cache
-def _checksum_of_state(path: Path, size: int, changed: int) -> str:
+def _checksum(path: Path, changed: int) -> str:
     return sha256(path)

@@ -233,8 +233,8 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
         [
             ("", "text and a system: --text DIR transformer"),
             ("--text text", "text and a system: --text DIR transformer"),
-            ("--text text -- --arch transformer_mma lr 3", "lr: use --FLAG VALUE"),
-            (f"{mine} -- --arch transformer_mma --max-updat 3", "unrecognized arguments"),
+            ("--text text transformer_mma -- lr 3", "lr: use --FLAG VALUE"),
+            (f"{mine} transformer_mma -- --max-updat 3", "unrecognized arguments"),
             (f"toy/table1/plain {' '.join(where)} -- --lr 3", "has its own flags"),
             (f"toy/table1/plain {' '.join(where)} --tokens 5", "leave out --tokens"),
             (f"{mine} --name ../../it transformer_mma", "without slashes"),

@@ -41,7 +41,6 @@ def check_name(flag: str, name: str, models: Sequence[str]) -> None:
 
 
 def named_path(text: str) -> tuple[str, Path]:
-    """Name and path of ``NAME=FILE``, for argparse."""
     name, found, path = text.partition("=")
     if not (name and found and path):
         raise argparse.ArgumentTypeError(f"{text!r}: use NAME=FILE")
@@ -80,7 +79,6 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 
 def add_text(group) -> None:
-    """Flags of the user's text."""
     group.add_argument(
         "--text",
         type=Path,

@@ -131,7 +131,6 @@ def _shortened(own: dict, before: dict) -> dict:
 
 
 def _system(text: str) -> tuple[str, dict[str, object]]:
-    """Architecture and flags of a system."""
     try:
         arch, *words = shlex.split(text) or [""]
     except ValueError as error:

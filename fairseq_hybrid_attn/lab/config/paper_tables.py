@@ -36,8 +36,6 @@ def fault_of_group(bounds: object) -> str | None:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of numbers."""
-
     name: str  # its key in the table's file, and in the names of runs
     title: str  # for display
     score: str  # which of a run's scores it shows: bleu, tokenised_bleu, ...
@@ -55,8 +53,6 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: a system, and what the paper reports about it."""
-
     name: str  # as in the paper's table
     raw: RawSettings  # its own
     system: str = ""  # for display
@@ -140,8 +136,6 @@ class CellName(NamedTuple):
 
 @dataclass(frozen=True)
 class Cell:
-    """A number of a table: a row in a column."""
-
     table: Table
     row: Row
     column: Column
@@ -226,7 +220,6 @@ def row_place(table: str, row: str, configs: Path) -> str:
 
 
 def table_names(configs: Path) -> list[str]:
-    """The names (``paper/table``) of all tables."""
     return sorted(
         f"{path.parent.name}/{path.stem}"
         for path in configs.glob("*/*.yaml")

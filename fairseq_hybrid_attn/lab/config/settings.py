@@ -146,7 +146,6 @@ class Settings:
 
     @property
     def epochs(self) -> int | None:
-        """The same in epochs."""
         return int(self.train["max-epoch"] or 0) if "max-epoch" in self.train else None
 
     @property

@@ -32,8 +32,6 @@ SMALLEST_SHARE = 512
 
 @dataclass(frozen=True)
 class Devices:
-    """The devices of one run."""
-
     kind: str  # cpu or cuda
     world: int = 1  # processes that train together, on all nodes; a GPU each
     visible: tuple[int, ...] = ()  # the GPUs of this node that the run uses; empty: all of them

@@ -21,8 +21,6 @@ from .workspace import Workspace
 
 @dataclass(frozen=True)
 class Doing:
-    """How runs are done."""
-
     device: str = "auto"  # auto, cpu or cuda
     gpus: int = 1  # for each run
     jobs: int | None = None  # runs side by side; None: as many as fit

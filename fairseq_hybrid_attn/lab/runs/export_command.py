@@ -49,7 +49,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def export(run: Path, output: Path) -> None:
-    """Make the folder of a run's model."""
     from ..models.averaging import write_checkpoint  # here: these import torch, which takes seconds
     from ..models.translator import load
 

@@ -39,8 +39,6 @@ WHOLE_SET = {"required-batch-size-multiple": 1}
 
 @dataclass(frozen=True)
 class PreparedCorpus:
-    """What commands must know about a prepared corpus."""
-
     folder: Path
     source: str
     target: str
@@ -73,8 +71,6 @@ class PreparedCorpus:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The files of a run."""
-
     path: Path
 
     checkpoints = property(lambda self: self.path / "checkpoints")
@@ -128,7 +124,6 @@ class RunCommands:
     user_dir: Path | None = None  # a folder of the user's, which imports this package
 
     def by_step(self, seed: int) -> dict[str, list[str]]:
-        """The commands of a run, by the names of its steps."""
         if self.settings.aligner:
             return {"align": self.align_training(), "error rate": self.aer()}
         return {

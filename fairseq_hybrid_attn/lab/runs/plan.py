@@ -56,7 +56,6 @@ class Plan:
 
     @property
     def planned(self) -> list[tuple[str, str]]:
-        """Names of cells that this version cannot fill, with what is missing."""
         named = []
         for cell in self.cells:
             with suppress(UserError):  # which is among the faults
@@ -65,7 +64,6 @@ class Plan:
 
     @property
     def cited(self) -> list[str]:
-        """Names of rows that the paper quotes from others."""
         return list(dict.fromkeys(cell.row.name for cell in self.cells if cell.row.cited))
 
     def check(self, devices: Devices) -> tuple[list[tuple[Run, Status]], list[str]]:

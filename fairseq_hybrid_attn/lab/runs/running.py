@@ -88,7 +88,6 @@ class RunInProgress:
             self.step("result", [folder.result], self.write_result)
 
     def evaluate(self, folder: RunFolder, subset: str, told: str = "") -> None:
-        """Measure the model in a folder on a set."""
         commands = self.commands(folder)
 
         def translate() -> None:
@@ -176,7 +175,6 @@ class RunInProgress:
             check_dictionaries(Path(str(model)), corpus.binary, (corpus.source, corpus.target))
 
     def train_here(self, log: str = "train") -> None:
-        """Run fairseq-train, perhaps as one process of many."""
         self._say(f"trains on {self.devices}")
         self.run_program(log, self.train_command(), environment=self.training_environment)
 

@@ -48,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Do the run to its end; run again, go on where it stopped."""
     how, system, flags = doing(args), args.row, args.others
     if system and "/" in system:
         plan = plan_of_row(args)

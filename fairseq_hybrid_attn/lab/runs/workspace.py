@@ -23,8 +23,6 @@ from .fairseq_commands import PreparedCorpus, RunCommands, RunFolder
 
 @dataclass(frozen=True)
 class OwnText:
-    """Your text in place of the papers' corpora."""
-
     paths: tuple[Path, ...]  # a folder, or the two files of a parallel text
     source_lang: str | None = None  # None takes the papers' direction; likewise for the target
     target_lang: str | None = None
@@ -52,8 +50,6 @@ class OwnText:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A folder of corpora and runs, at a scale, on the papers' text or yours."""
-
     root: Path
     configs: Path
     profile: Profile

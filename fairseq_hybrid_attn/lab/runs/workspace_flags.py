@@ -45,7 +45,6 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
 
 
 def workspace(args: argparse.Namespace, by_size: bool = False) -> Workspace:
-    """The workspace of the flags; ``by_size``: at a scale that suits the user's text."""
     text = None
     if args.text:
         text = OwnText(tuple(args.text), args.source_lang, args.target_lang)
@@ -123,7 +122,6 @@ def plans(args: argparse.Namespace) -> list[Plan]:
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:
-    """Flags of commands that do runs."""
     parser.add_argument("--dry-run", action="store_true", help="print the plan; do nothing")
     parser.add_argument(
         "--prepare-only", action="store_true", help="prepare the corpora; run nothing"
@@ -156,7 +154,6 @@ def add_running(parser: argparse.ArgumentParser) -> None:
 
 
 def doing(args: argparse.Namespace) -> Doing:
-    """What the flags of :func:`add_running` ask for."""
     return Doing(
         *(args.device, args.gpus_per_run, args.jobs, args.threads, args.precision),
         *(args.dry_run, args.prepare_only, args.redo, args.keep_checkpoints, args.downloads),
@@ -174,7 +171,6 @@ SIZES = {
 
 
 def add_own(parser: argparse.ArgumentParser) -> None:
-    """Flags of systems that are trained on your text."""
     add_seeds(parser)
     group = parser.add_argument_group("of your text, besides fairseq-train's flags after --")
     group.add_argument(
@@ -198,7 +194,6 @@ def add_own(parser: argparse.ArgumentParser) -> None:
 def shared(
     args: argparse.Namespace, flags: Sequence[str], model: TrainedModel | None = None
 ) -> Shared:
-    """What the flags of :func:`add_own` give all systems."""
     given: dict[str, dict[str, int]] = {"batch": {}, "checkpoints": {}}
     for flag, (part, key, _) in SIZES.items():
         if (size := getattr(args, flag.replace("-", "_"))) is not None:

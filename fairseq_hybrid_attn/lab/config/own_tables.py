@@ -71,6 +71,8 @@ def own_table(
         base: what all share but for a profile and these: :data:`OWN`, or a model's settings.
         start: what to call the model that all begin with, which is then the first system.
     """
+    from fairseq.models import MODEL_REGISTRY  # here: it takes seconds
+
     if fault := fault_of_name(name):  # it names folders
         raise UserError(f"--name {name!r}: {fault}")
     for_all = flags_of(shared)
@@ -87,7 +89,7 @@ def own_table(
         train = {**for_all, **flags, "arch": arch}
         if "max-epoch" in train:
             train.setdefault("max-update", None)
-        if base is OWN and _has_its_size(arch):
+        if base is OWN and arch not in MODEL_REGISTRY:  # transformer_iwslt_de_en has its own size
             train = dict.fromkeys(_SHAPE) | train
         row = _name(arch, flags)
         if row.casefold() in map(str.casefold, rows):
@@ -148,13 +150,6 @@ def _system(text: str) -> tuple[str, dict[str, object]]:
     if "arch" in flags:
         raise UserError(f"{text}: a system has one architecture, without --arch")
     return arch, flags
-
-
-def _has_its_size(arch: str) -> bool:
-    """Whether an architecture is a model of one size: transformer_iwslt_de_en, not transformer."""
-    from fairseq.models import MODEL_REGISTRY
-
-    return arch not in MODEL_REGISTRY
 
 
 def _name(arch: str, flags: dict[str, object]) -> str:

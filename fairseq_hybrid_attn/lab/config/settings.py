@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -57,8 +58,10 @@ DERIVED_OF_GENERATE = {
 WEIGHTS_OF = "finetune-from-model"
 
 
-def fault_of_flags(flags: dict) -> str | None:
+def fault_of_flags(flags: dict, derived: Mapping[str, str] = {}) -> str | None:
     for flag, value in flags.items():
+        if flag in derived:
+            return f"{flag} follows from {derived[flag]}; leave it out"
         if flag == "user-dir":
             return "user-dir runs a program: type --user-dir on the command line instead"
         # Else user-dir=DIR, and --user-dir=DIR as a value, would be flags of their own.
@@ -69,15 +72,8 @@ def fault_of_flags(flags: dict) -> str | None:
     return None
 
 
-def fault_of_derived(flags: dict, derived: dict[str, str]) -> str | None:
-    for flag, instead in derived.items():
-        if flag in flags:
-            return f"{flag} follows from {instead}; leave it out"
-    return None
-
-
 def fault_of_training(flags: dict) -> str | None:
-    if fault := fault_of_derived(flags, DERIVED):
+    if fault := fault_of_flags(flags, DERIVED):
         return fault
     of_weights = 0 if WEIGHTS_OF in flags else 1  # 0: as they are
     for flag, least in {"max-update": of_weights, "max-epoch": 1}.items():
@@ -86,11 +82,11 @@ def fault_of_training(flags: dict) -> str | None:
             continue
         if type(length) is not int or length < least:
             return f"{flag}: {length}: use a whole number from {least}"
-    return fault_of_flags(flags)
+    return None
 
 
 def fault_of_generate(flags: dict) -> str | None:
-    return fault_of_derived(flags, DERIVED_OF_GENERATE) or fault_of_flags(flags)
+    return fault_of_flags(flags, DERIVED_OF_GENERATE)
 
 
 _Flags = dict[str, str | int | float | bool | None]

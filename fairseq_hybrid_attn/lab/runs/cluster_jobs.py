@@ -141,7 +141,7 @@ def submit(
             if not all(run.has_corpus for run in users):
                 name = f"corpus {corpus.name}"
                 jobs.waits(name, corpus)  # tells of it: it may lack what these runs need
-                prepares = Job(prepare, (users, place, doing.downloads))
+                prepares = Job(prepare, (users, doing.downloads))
                 job = jobs.submit(name, corpus, prepares, _with_usual(options.corpora, of_corpora))
                 if job is None:
                     continue
@@ -238,10 +238,10 @@ class Job:
         return DelayedSubmission(self)
 
 
-def prepare(runs: list[Run], place: Workspace, downloads: Path | None) -> None:
+def prepare(runs: list[Run], downloads: Path | None) -> None:
     from .running import prepare_corpora  # here: a plan, which checks the flags, needs it not
 
-    _, problems = prepare_corpora(runs, place, downloads)
+    _, problems = prepare_corpora(runs, downloads)
     if problems:
         raise UserError("\n".join(problems))
 

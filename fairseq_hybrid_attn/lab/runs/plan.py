@@ -9,7 +9,7 @@ from functools import cached_property
 
 from ...errors import UserError
 from ..config.paper_tables import Cell, Table, load_table, row_place
-from .checks import fault
+from .checks import check_run
 from .devices import Devices
 from .status import State, Status, status
 from .workspace import Run, Workspace
@@ -72,15 +72,12 @@ class Plan:
         for run in self.runs:
             try:
                 state = status(run)
-                found = None if state.state is State.DONE else fault(run, devices)
-            except UserError as error:
-                faults[str(error)] = None
-                continue
-            if found is None:
+                if state.state is not State.DONE:
+                    check_run(run, devices)
                 able.append((run, state))
-            else:
+            except UserError as error:
                 where = row_place(run.cell.table, run.cell.row, run.workspace.configs)
-                faults[f"{where}: {found}"] = None
+                faults[f"{where}: {error}"] = None
         return able, [" ".join(fault.split()) for fault in faults]
 
 

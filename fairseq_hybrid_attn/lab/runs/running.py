@@ -20,14 +20,14 @@ from ..files.deleting import check_inside, delete
 from ..files.json_files import read_json, write_json
 from ..files.processes import default_workers, locked, run_program
 from ..files.writing import atomic_write
-from .checks import fault
+from .checks import check_run
 from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder
 from .results import read_begun
 from .run_scores import VALID_LOSS, scores_of, valid_losses, write_counts
 from .status import begin, changes, devices_of
 from .training_log import duration, last_record, parameters, progress_line
-from .workspace import Run, Workspace
+from .workspace import Run
 
 SECONDS_BETWEEN_LINES = 30
 #: Flags that can end a training after any number of updates.
@@ -165,8 +165,7 @@ class RunInProgress:
 
     def check(self) -> None:
         """Refuse what cannot go well: now the text is prepared."""
-        if told := fault(self.run, self.devices):
-            raise UserError(told)
+        check_run(self.run, self.devices)
         model = self.run.settings.train.get(WEIGHTS_OF)
         if model and not self.folder.trained.exists():
             from .fine_tuning import check_dictionaries  # which imports torch
@@ -374,9 +373,7 @@ def delete_run(run: Run) -> None:
             delete(path, inside)  # but the lock, which waiting processes hold
 
 
-def prepare_corpora(
-    runs: list[Run], place: Workspace, downloads: Path | None
-) -> tuple[list[Run], list[str]]:
+def prepare_corpora(runs: list[Run], downloads: Path | None) -> tuple[list[Run], list[str]]:
     """Prepare the corpora of runs; return the runs whose corpus is ready, and what went wrong."""
     failed: dict[Path, str] = {}
     for folder in dict.fromkeys(run.corpus_folder for run in runs):
@@ -389,7 +386,7 @@ def prepare_corpora(
             made = prepare(
                 run.recipe,
                 folder,
-                downloads=downloads or place.root / "downloads",
+                downloads=downloads or run.workspace.root / "downloads",
                 workers=default_workers(),
                 alignments=any(user.settings.needs_alignments for user in users),
             )

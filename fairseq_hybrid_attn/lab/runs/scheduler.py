@@ -24,7 +24,7 @@ def do_runs(
     problems: list[str] = []
     ready = [run for run, _ in states]
     if not doing.slurm:
-        ready, problems = prepare_corpora(ready, place, doing.downloads)
+        ready, problems = prepare_corpora(ready, doing.downloads)
     there = {run.name for run, state in states if state.is_there and not doing.prepare_only}
     for run in [run for run in ready if run.name in there]:
         try:

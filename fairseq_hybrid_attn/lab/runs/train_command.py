@@ -79,16 +79,11 @@ def run(args: argparse.Namespace) -> None:
     else:
         compare(plan, how, args.write)
         if len(plan.table.rows) == 1 and not how.dry_run:
-            words = ["fairseq-hybrid", "compare", *of_text(args), system, "ANOTHER"]
-            words += ["--", *flags] if flags else []
+            ours = args.command_line[2:]
+            ours = ours[: ours.index("--")] if "--" in ours else ours
+            words = ["fairseq-hybrid", "compare", *(word for word in ours if word != args.row)]
+            words += [system, "ANOTHER", *(["--", *flags] if flags else [])]
             print(f"\nCompare it with another system: {shlex.join(words)}")
-
-
-def of_text(args: argparse.Namespace) -> list[str]:
-    """The flags with which compare finds what was trained."""
-    words = args.command_line[2:]
-    words = words[: words.index("--")] if "--" in words else words
-    return [word for word in words if word != args.row]
 
 
 def plan_of_row(args: argparse.Namespace) -> Plan:

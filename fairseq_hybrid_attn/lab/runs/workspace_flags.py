@@ -21,27 +21,16 @@ _MOST_SEEDS = 1000
 
 def add_workspace(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("where, at which scale, on which text")
+    text = "folder of corpora and runs (default: reproduction)"
     group.add_argument(
-        "--output",
-        type=Path,
-        default=Path("reproduction"),
-        metavar="DIR",
-        help="folder of corpora and runs (default: reproduction)",
+        "--output", type=Path, default=Path("reproduction"), metavar="DIR", help=text
     )
-    group.add_argument(
-        "--profile",
-        metavar="NAME",
-        help="scale: full (the papers'), small, few, tiny, iwslt, or a .yaml file (default: full; "
-        "in train and compare on your text, what suits its size)",
-    )
+    text = "scale: full (the papers'), small, few, tiny, iwslt, or a .yaml file (default: full; in "
+    text += "train and compare on your text, what suits its size)"
+    group.add_argument("--profile", metavar="NAME", help=text)
     add_text(group)
-    group.add_argument(
-        "--configs",
-        type=Path,
-        default=CONFIGS,
-        metavar="DIR",
-        help="folder of configurations (default: those of the package)",
-    )
+    text = "folder of configurations (default: those of the package)"
+    group.add_argument("--configs", type=Path, default=CONFIGS, metavar="DIR", help=text)
 
 
 def workspace(args: argparse.Namespace, by_size: bool = False) -> Workspace:
@@ -78,13 +67,8 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
 
 
 def add_seeds(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--seeds",
-        type=seeds,
-        default=(1,),
-        metavar="N|A,B,..",
-        help="3 means seeds 1, 2 and 3; 5,7 means 5 and 7; 5, means 5 alone (default: 1)",
-    )
+    text = "3 means seeds 1, 2 and 3; 5,7 means 5 and 7; 5, means 5 alone (default: 1)"
+    parser.add_argument("--seeds", type=seeds, default=(1,), metavar="N|A,B,..", help=text)
 
 
 def seeds(text: str) -> tuple[int, ...]:
@@ -101,19 +85,10 @@ def seeds(text: str) -> tuple[int, ...]:
 
 
 def add_cells(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
-    parser.add_argument(
-        "names",
-        nargs=nargs,
-        metavar="PAPER/TABLE [ROW ..]",
-        help="tables, each followed by its rows (default: all rows)",
-    )
-    parser.add_argument(
-        "--columns",
-        type=lambda text: text.split(","),
-        default=[],
-        metavar="A,B",
-        help="columns (default: all columns)",
-    )
+    text = "tables, each followed by its rows (default: all rows)"
+    parser.add_argument("names", nargs=nargs, metavar="PAPER/TABLE [ROW ..]", help=text)
+    text, split = "columns (default: all columns)", lambda names: names.split(",")
+    parser.add_argument("--columns", type=split, default=[], metavar="A,B", help=text)
     add_seeds(parser)
 
 

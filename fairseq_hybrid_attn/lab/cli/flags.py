@@ -73,7 +73,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def add_device(parser: argparse.ArgumentParser) -> None:
+def add_device(parser) -> None:
     text = "auto (default): a GPU if there is one"
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help=text)
 

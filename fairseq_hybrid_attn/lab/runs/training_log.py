@@ -78,12 +78,9 @@ def read_log(path: Path) -> TrainingLog:
 
 def _text(path: Path) -> str:
     try:
-        content = path.read_bytes()
+        return path.read_text("utf-8", errors="replace")  # its last character may be cut off
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
-    if not content:
-        raise UserError(f"{path} is empty")
-    return content.decode("utf-8", errors="replace")  # its last character may be cut off
 
 
 def _record(kind: str, message: str) -> tuple[str, int, dict[str, float]] | None:

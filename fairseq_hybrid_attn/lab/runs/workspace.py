@@ -68,24 +68,19 @@ class Workspace:
                 "paths": [str(path.absolute()) for path in own.paths],
                 "like": own.like and str(own.like.absolute()),
             },
-            "user_dir": self.user_dir and str(self.user_dir),
         }
 
     @classmethod
     def of_record(cls, root: Path, record: dict) -> Workspace:
-        """The workspace at ``root`` with the configurations and the text that a run had.
-
-        The user's code must be loaded already: a record that names code does not run it.
-        """
+        """The workspace at ``root`` with the configurations and the text that a run had."""
         configs, own = Path(record["configs"]), record["own"]
         if own:
             paths, like = tuple(map(Path, own["paths"])), own["like"] and Path(own["like"])
             own = OwnText(paths, own["source_lang"], own["target_lang"], like)
-        user_dir = record.get("user_dir") and Path(record["user_dir"])
         profile = Profile(str(record["profile"]), "")  # of a model that it goes on with
         if not (own and own.like):
             profile = load_profile(profile.name, configs)
-        return cls(root, configs, profile, own, user_dir)
+        return cls(root, configs, profile, own)
 
     @property
     def label(self) -> str:

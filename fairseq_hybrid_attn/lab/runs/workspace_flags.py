@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import UserError
-from ..cli.flags import add_text, positive
+from ..cli.flags import add_device, add_text, positive
 from ..files.yaml_files import CONFIGS
 from ..models.trained import TrainedModel
 from . import cluster_jobs
@@ -51,12 +51,7 @@ def add_row(parser: argparse.ArgumentParser) -> None:
 
 def add_devices(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("devices")
-    group.add_argument(
-        "--device",
-        choices=("auto", "cpu", "cuda"),
-        default="auto",
-        help="auto uses GPUs if there are any",
-    )
+    add_device(group)
     group.add_argument(
         "--precision",
         choices=("auto", "fp32", "fp16", "bf16"),

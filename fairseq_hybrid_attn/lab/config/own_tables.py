@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def own_table(
     name: str,
     systems: Sequence[str],
     shared: Sequence[str],
-    given: dict,
+    given: Mapping,
     profile: Profile,
     configs: Path,
     base: dict = OWN,

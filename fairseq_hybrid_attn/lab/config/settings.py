@@ -189,11 +189,6 @@ class Profile:
     settings: dict = field(default_factory=dict)  # override every row's
     file: Path | None = None  # that it was read from
 
-    @property
-    def is_full(self) -> bool:
-        """Whether results can be compared with the papers' numbers directly."""
-        return not self.settings
-
 
 FULL = Profile("full", "each table's own corpora, sizes and numbers of updates")
 
@@ -244,7 +239,8 @@ def load_raw(
             raise UserError(f"{where}: extends {name}, but there is no {path}")
         if path not in files:
             files[path] = None
-            content = read_mapping(path, ("extends", *KEYS))
+            content = read_mapping(path)
+            check_part(Settings, {k: v for k, v in content.items() if k != "extends"}, str(path))
             files[path] = load_raw(content, configs, str(path), files).merged
         layer = files[path]
         if layer is None:

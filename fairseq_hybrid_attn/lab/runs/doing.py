@@ -39,8 +39,8 @@ class Shared:
     """What the systems of a comparison share, but for their text and profile."""
 
     flags: tuple[str, ...] = ()  # of fairseq-train
-    batch: Mapping[str, int] = field(default_factory=dict)  # as in settings: tokens, per-device
-    checkpoints: Mapping[str, int] = field(default_factory=dict)  # every, average
+    # As in settings: the batch's tokens and per-device, the checkpoints' every and average.
+    given: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     model: TrainedModel | None = None  # that they go on with
 
 
@@ -59,8 +59,8 @@ def own_plan(
         profile = Profile(f"from-{name_of(model)}", f"goes on with {model.checkpoint}")
         place = replace(place, own=replace(place.own, like=model.checkpoint), profile=profile)
         base, start = settings_from(model), f"{name_of(model)}, as it is"
-    given = {"batch": dict(shared.batch), "checkpoints": dict(shared.checkpoints)}
-    table = own_table(name, systems, shared.flags, given, place.profile, place.configs, base, start)
+    how = shared.flags, shared.given, place.profile, place.configs
+    table = own_table(name, systems, *how, base, start)
     return make_plan(table, place, [], [], seeds)
 
 

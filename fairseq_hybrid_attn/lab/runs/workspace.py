@@ -92,7 +92,7 @@ class Workspace:
     @property
     def is_papers(self) -> bool:
         """Whether levels can be compared with the papers' numbers."""
-        return self.profile.is_full and self.own is None
+        return not self.profile.settings and self.own is None
 
     @property
     def runs(self) -> Path:

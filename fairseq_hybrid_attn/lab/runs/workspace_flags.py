@@ -168,4 +168,4 @@ def shared(
     for flag, (part, key, _) in SIZES.items():
         if (size := getattr(args, flag.replace("-", "_"))) is not None:
             given[part][key] = size
-    return Shared(tuple(flags), **given, model=model)
+    return Shared(tuple(flags), given, model)

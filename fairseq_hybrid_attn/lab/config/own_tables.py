@@ -76,8 +76,6 @@ def own_table(
     if fault := fault_of_name(name):  # it names folders
         raise UserError(f"--name {name!r}: {fault}")
     for_all = flags_of(shared)
-    if "arch" in for_all:
-        raise UserError("--arch: name the systems themselves, such as transformer transformer_mma")
     raw = load_raw(base, configs, OWN_PAPER)
     before = merge(raw.merged, profile.settings)
     rows: dict[str, Row] = {}
@@ -86,6 +84,10 @@ def own_table(
         rows["start"] = Row("start", RawSettings({}, {"train": as_it_is}), system=start)
     for system in systems:
         arch, flags = _system(system)
+        if "arch" in for_all | flags:
+            raise UserError(
+                "--arch: name the systems themselves, such as transformer transformer_mma"
+            )
         train = {**for_all, **flags, "arch": arch}
         if "max-epoch" in train:
             train.setdefault("max-update", None)
@@ -146,10 +148,7 @@ def _system(text: str) -> tuple[str, dict[str, object]]:
     if arch not in ARCH_MODEL_REGISTRY:
         near = did_you_mean(arch, ARCH_MODEL_REGISTRY)
         raise UserError(f"{text}: there is no architecture {arch}{near}")
-    flags = flags_of(words)
-    if "arch" in flags:
-        raise UserError(f"{text}: a system has one architecture, without --arch")
-    return arch, flags
+    return arch, flags_of(words)
 
 
 def _name(arch: str, flags: dict[str, object]) -> str:

@@ -105,8 +105,6 @@ def make_plans(
         raise UserError(f"{names[0]}: name a table first, as PAPER/TABLE")
     loaded: list[tuple[Table, list[str]]] = []
     for name in names:
-        if name.rstrip("/") in {table.name for table, _ in loaded}:
-            raise UserError(f"{name} is named twice; name all of its rows after it")
         if "/" in name:
             loaded.append((load_table(name.rstrip("/"), place.configs), []))
         else:

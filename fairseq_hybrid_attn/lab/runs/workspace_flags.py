@@ -92,26 +92,18 @@ def plans(args: argparse.Namespace) -> list[Plan]:
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="print the plan; do nothing")
-    parser.add_argument(
-        "--prepare-only", action="store_true", help="prepare the corpora; run nothing"
-    )
-    parser.add_argument(
-        "--redo",
-        action="store_true",
-        help="delete these runs, if they are done or stale, and do them again",
-    )
-    parser.add_argument(
-        "--keep-checkpoints",
-        action="store_true",
-        help="keep all checkpoints of finished runs (default: only the averaged model)",
-    )
-    parser.add_argument(
-        "--downloads",
-        type=Path,
-        metavar="DIR",
-        help="folder of archives; those in it are not downloaded (default: OUTPUT/downloads)",
-    )
+    for flag, text in (
+        ("--dry-run", "print the plan; do nothing"),
+        ("--prepare-only", "prepare the corpora; run nothing"),
+        ("--redo", "delete these runs, if they are done or stale, and do them again"),
+        (
+            "--keep-checkpoints",
+            "keep all checkpoints of finished runs (default: the average alone)",
+        ),
+    ):
+        parser.add_argument(flag, action="store_true", help=text)
+    text = "folder of archives; those in it are not downloaded (default: OUTPUT/downloads)"
+    parser.add_argument("--downloads", type=Path, metavar="DIR", help=text)
     cluster_jobs.add_arguments(parser)
     add_workspace(parser)
     add_devices(parser)
@@ -143,21 +135,13 @@ SIZES = {
 def add_own(parser: argparse.ArgumentParser) -> None:
     add_seeds(parser)
     group = parser.add_argument_group("of your text, besides fairseq-train's flags after --")
-    group.add_argument(
-        "--name", default="systems", metavar="NAME", help="of the comparison (default: systems)"
-    )
+    text = "of the comparison (default: systems)"
+    group.add_argument("--name", default="systems", metavar="NAME", help=text)
     for flag, (_, _, told) in SIZES.items():
         told = f"{told} (default: the profile's)"
         group.add_argument(f"--{flag}", type=positive, metavar="N", help=told)
-    group.add_argument(
-        "--write",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="write the table to a .md, .csv or .json too, or the page of report, .html; may be "
-        "repeated",
-    )
+    text = "write the table to a .md, .csv or .json too, or the page of report, .html; repeatable"
+    group.add_argument("--write", type=Path, action="append", default=[], metavar="FILE", help=text)
     parser.set_defaults(others=[])  # what follows --
 
 

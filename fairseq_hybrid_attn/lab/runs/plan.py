@@ -43,7 +43,7 @@ class Plan:
             for cell in self.cells:
                 where = ""
                 try:
-                    if cell.row.cited or not cell.trainable:
+                    if not cell.trainable:
                         continue
                     run = self.workspace.run(cell, seed)
                     if self.workspace.own is None:

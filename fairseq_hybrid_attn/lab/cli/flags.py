@@ -7,7 +7,7 @@ import difflib
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,29 +15,6 @@ from ...errors import UserError
 
 #: Flags of fairseq-generate that commands give it themselves.
 _NOT_OF_SEARCH = ("--path", "--results-path", "--gen-subset", "--source-lang", "--target-lang")
-
-
-def refuse(given: Mapping[str, object], why: str) -> None:
-    """Refuse the first flag that has a value; ``why`` is the message, with ``{}`` for the flag."""
-    for flag, value in given.items():
-        if value:
-            raise UserError(why.format(flag))
-
-
-def require(given: Mapping[str, object], why: str) -> None:
-    """Refuse flags without a value; ``why`` is the message, with ``{}`` for all their names."""
-    missing = [flag for flag, value in given.items() if not value]
-    if missing:
-        raise UserError(why.format(" and ".join(missing)))
-
-
-def check_name(flag: str, name: str, models: Sequence[str]) -> None:
-    """Refuse ``FLAG NAME=FILE`` with a name that no model has."""
-    if name not in models:
-        raise UserError(
-            f"{flag} {name}=…: there is no such model; they are called {', '.join(models)} "
-            "(--names changes them)"
-        )
 
 
 def named_path(text: str) -> tuple[str, Path]:

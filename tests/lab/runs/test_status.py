@@ -320,5 +320,5 @@ def test_layers_are_compiled_where_it_pays_and_a_run_resumes_either_way(run, mon
 def test_a_training_records_whether_it_was_compiled(run, monkeypatch):
     for wanted, told in ((True, "1 GPU, fp16, compiled"), (False, "1 GPU, fp16")):
         devices = Devices("cuda", precision="fp16", compile=wanted)
-        RunInProgress(run, devices, Console(), threading.Event()).write_trained()
+        RunInProgress(run, devices).write_trained()
         assert read_json(run.folder.trained)["devices"] == told

@@ -16,7 +16,7 @@ from ..corpora.pipeline import prepare
 from ..files import provenance
 from ..files.checkpoints import read_checkpoint, repair
 from ..files.checkpoints import updates as updates_of
-from ..files.deleting import delete
+from ..files.deleting import check_inside, delete
 from ..files.json_files import read_json, write_json
 from ..files.processes import default_workers, locked, run_program
 from ..files.writing import atomic_write
@@ -360,6 +360,8 @@ def delete_run(run: Run) -> None:
     folder, inside = run.folder, run.workspace.runs
     if not folder.path.exists():
         return
+
+    check_inside(folder.begun, inside)  # before anything is written
 
     def refuse() -> None:
         raise UserError(f"{run.name}: another process is working on it")

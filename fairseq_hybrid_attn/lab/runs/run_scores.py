@@ -38,7 +38,7 @@ from ..files.text import read_lines
 from ..files.writing import atomic_write
 from ..scores import Group
 from ..scores.counts import Score, SentenceCounts
-from ..scores.lengths_measure import word_counts
+from ..scores.lengths import word_counts
 from .fairseq_commands import RunFolder
 from .training_log import read_log
 from .workspace import Run

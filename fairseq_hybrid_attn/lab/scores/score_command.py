@@ -34,7 +34,7 @@ import argparse
 from pathlib import Path
 
 from ...errors import UserError
-from ..corpora.test_sets import read_test_sets, slices
+from ..corpora.definition import read_test_sets, slices
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
 from ..files.json_files import write_json

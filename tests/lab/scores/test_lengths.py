@@ -11,9 +11,9 @@ from sacrebleu.metrics import BLEU
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.figures import style
-from fairseq_hybrid_attn.lab.scores import lengths_figure
-from fairseq_hybrid_attn.lab.scores.lengths_measure import (
+from fairseq_hybrid_attn.lab.scores.lengths import (
     GroupScores,
+    draw,
     groups_of,
     score_by_length,
 )
@@ -136,7 +136,7 @@ def test_figures_are_written_in_all_formats_the_same_each_time(folder):
     for suffix, start in {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}.items():
         written = []
         for _ in range(2):
-            style.save(lengths_figure.draw(groups, ["a"], "BLEU"), folder / f"figure.{suffix}")
+            style.save(draw(groups, ["a"], "BLEU"), folder / f"figure.{suffix}")
             written.append((folder / f"figure.{suffix}").read_bytes())
         assert written[0] == written[1] and written[0].startswith(start), suffix
     lengths("--figure", "dark.svg", "--theme", "dark")
@@ -149,7 +149,7 @@ def test_figure_shows_the_numbers():
         GroupScores("(0,10]", 12, {"a": shown(30.0, 4.0), "b": shown(20.0)}),
         GroupScores("(10,∞)", 0, {}),
     ]
-    (axes,) = lengths_figure.draw(groups, ["a", "b"], "BLEU").axes
+    (axes,) = draw(groups, ["a", "b"], "BLEU").axes
     first, second = (bars.lines for bars in axes.containers)
     assert list(first[0].get_ydata())[0] == 30.0 and list(second[0].get_ydata())[0] == 20.0
     assert first[0].get_ydata()[1] != first[0].get_ydata()[1]  # a gap

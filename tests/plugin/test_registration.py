@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import numpy
-import pytest
 from cli import environment
 
 ROOT = Path(__file__).parents[2]
@@ -70,17 +69,14 @@ def test_attention_needs_torch_alone():
     python(TORCH_ALONE + USE)
 
 
-@pytest.mark.parametrize(
-    "first, known",
-    {
-        "import fairseq, fairseq_hybrid_attn": True,
-        "import fairseq_hybrid_attn.models": True,
-        "import fairseq_hybrid_attn.attention; import fairseq": False,
-    }.items(),
-)
-def test_models_are_known_where_fairseq_is_loaded_first_or_models_are_imported(first, known):
+def test_models_are_known_where_fairseq_is_loaded_first():
+    """Attention alone loads no fairseq."""
     asked = "from fairseq.models import MODEL_REGISTRY\nprint('transformer_mma' in MODEL_REGISTRY)"
-    assert python(f"{first}\n{asked}")[-1] == str(known)
+    for first, known in (
+        ("import fairseq, fairseq_hybrid_attn", True),
+        ("import fairseq_hybrid_attn.attention; import fairseq", False),
+    ):
+        assert python(f"{first}\n{asked}")[-1] == str(known)
 
 
 def test_models_load_nothing_but_fairseq_and_leave_logging_alone():
@@ -89,11 +85,8 @@ def test_models_load_nothing_but_fairseq_and_leave_logging_alone():
     loaded = python(f"{before}import fairseq_hybrid_attn; {printed}")[-1]
     assert set(loaded.split()) - set(sys.stdlib_module_names) == {"fairseq_hybrid_attn"}
     shown = "import logging; root = logging.getLogger(); print(root.level, root.handlers)"
-    for loading in (
-        "fairseq_hybrid_attn.models",
-        "fairseq_hybrid_attn as it; it.load('models/mma')",
-    ):
-        assert python(f"import {loading}; {shown}")[-1] == "30 []"
+    loading = "import fairseq_hybrid_attn as it; it.load('models/mma')"
+    assert python(f"{loading}; {shown}")[-1] == "30 []"
 
 
 def test_numpy_2():

@@ -31,17 +31,13 @@ def test_all_benchmarks_at_a_tiny_size(tmp_path):
 
     assert document["settings"]["rounds"] == 3 and document["code"] == code()
 
-    measured, nulls = set(), []
+    measured = set()
     for result in document["results"]:
         ratio, measure = result["ratio"], result["measure"]
         assert 0 < ratio["min"] <= ratio["median"] <= ratio["max"] < math.inf
         assert measure != "generation" or result["sentences_a_second"] > 0
         if result["candidate"] == "chosen":
             measured.add((result["benchmark"], result["case"], measure, result["queries"]))
-        elif result["candidate"] == "null" and measure != "peak memory":
-            nulls.append(ratio["median"])
-    assert len(nulls) == 6
-    assert 0.5 < sorted(nulls)[len(nulls) // 2] < 2  # vanilla against vanilla
     for case in CASES:
         assert ("step", case, "training step", 6) in measured
         assert ("step", case, "peak memory", 6) in measured
@@ -64,10 +60,7 @@ def test_other_toolkits_are_timed_where_they_are_installed(tmp_path):
     assert {"fairseq", "torch.nn.Transformer", *ours} <= set(parameters)
     assert {result["candidate"] for result in results} == {"fp32", dtype}
     assert all(result["ratio"]["median"] > 0 for result in results)
-    stock, width = parameters["fairseq"], 16
-    same = {name: number for name, number in parameters.items() if not name.startswith("ours")}
-    norms = 4 * width  # torch's, behind its encoder and its decoder
-    assert set(same.values()) == {stock, stock + norms} and parameters[ours[0]] == stock
+    assert parameters[ours[0]] == parameters["fairseq"]
     for toolkit in ("transformers", "joeynmt"):
         left_out = re.search(rf"^{toolkit}.* is left out", done.stderr, re.MULTILINE)
         assert any(name.startswith(toolkit) for name in parameters) != bool(left_out)

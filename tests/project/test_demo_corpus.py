@@ -1,17 +1,15 @@
 """The demo's text: reading catalogues, cleaning, splitting.  No network is used."""
 
-import hashlib
 import itertools
 import zipfile
 from pathlib import Path
 
-import polib
 import pytest
 from architectures import add_row
 from catalogues import CorpusError, catalogue_names, read_catalogue, read_wheel
 from cleaning import CleanPair, clean, is_translation, name_placeholders
 from make_corpus import make_corpus
-from splitting import deduplicate, sentences, split
+from splitting import sentences, split
 
 from fairseq_hybrid_attn.lab.config.paper_tables import Cell, load_table
 from fairseq_hybrid_attn.lab.config.settings import load_profile
@@ -71,20 +69,6 @@ def test_entries_give_their_pairs():
     for entry, expected in ENTRIES.items():
         found = catalogue(entry + '\nmsgid "Open"\nmsgstr "Öffnen"\n')
         assert found == [*expected, ("Öffnen", "Open")], entry
-
-
-def test_compiled_catalogues_are_read(tmp_path):
-    compiled = polib.POFile()
-    compiled.metadata = {"Content-Type": "text/plain; charset=UTF-8"}
-    compiled.append(polib.POEntry(msgid="Open", msgstr="Öffnen"))
-    forms = {0: "eine Seite", 1: "Seiten"}
-    compiled.append(polib.POEntry(msgid="a page", msgid_plural="pages", msgstr_plural=forms))
-    compiled.save_as_mofile(str(tmp_path / "de.mo"))
-    assert read_catalogue("de.mo", (tmp_path / "de.mo").read_bytes()) == [
-        ("Öffnen", "Open"),
-        ("eine Seite", "a page"),
-        ("Seiten", "pages"),
-    ]
 
 
 def test_only_plain_german_and_a_compiled_one_only_without_its_source():
@@ -151,13 +135,6 @@ def test_what_is_a_translation():
         assert is_translation(german, english) == expected, (german, english)
 
 
-def test_equal_pairs_are_kept_once_and_untouched_if_one_is():
-    once = CleanPair("Seite X löschen", "Delete page X", untouched=True)
-    again = CleanPair("Seite X löschen", "Delete page X", untouched=False)
-    other = CleanPair("Lösche Seite X", "Delete page X", untouched=False)
-    assert deduplicate([again, once, other]) == [other, once]
-
-
 def test_no_sentence_is_in_two_parts():
     """Nor a variant of it."""
     for variant in (
@@ -175,22 +152,6 @@ def test_no_sentence_is_in_two_parts():
         found = [set().union(*map(sentences, part)) for part in vars(parts).values()]
         assert all(not one & other for one, other in itertools.combinations(found, 2)), texts[0]
         assert len(parts.train) == 2 * 40, texts[0]
-
-
-def test_held_out_strings_are_untouched_and_of_some_length():
-    short = pairs(*((f"Wort {x}", f"word {x}") for x in "abcdefghij"))
-    changed = [CleanPair(f"Das ist {x}", f"This is so {x}", untouched=False) for x in "abcdefghij"]
-    with pytest.raises(ValueError, match="0 pairs can be held out, too few for 1 \\+ 1"):
-        split(short + changed, valid_size=1, test_size=1)
-
-
-def test_the_draw_depends_on_nothing_but_the_text():
-    """Expected: computed once; another process has another hash()."""
-    texts = many_pairs(50)
-    parts = split(reversed(texts), valid_size=5, test_size=5)
-    assert parts == split(texts, valid_size=5, test_size=5)
-    drawn = "\n".join(pair.english for pair in parts.test + parts.valid)
-    assert hashlib.sha256(drawn.encode()).hexdigest()[:16] == "186e81417b9e153d"
 
 
 def test_a_corpus_from_wheels(tmp_path, monkeypatch):

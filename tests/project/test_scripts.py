@@ -86,23 +86,6 @@ def test_the_environment_keeps_its_interpreter(tmp_path):
     assert chosen() == "python3.11"
 
 
-def test_uv_gets_a_python_where_there_is_none(tmp_path):
-    for name, does in (("python3.13", "exit 1"), ("uv", '[ "$2" = install ] || echo /uv/python')):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
-        (tmp_path / name).chmod(0o755)
-    choose = f'ROOT="{tmp_path}"; source "{SCRIPTS}/lib/common.sh"; choose_python; echo "$PYTHON"'
-
-    def chosen():
-        environment = {"PATH": str(tmp_path)}
-        command = ["/bin/bash", "-c", choose]
-        return subprocess.run(command, env=environment, capture_output=True, text=True)
-
-    assert chosen().stdout == "/uv/python\n"
-    (tmp_path / "uv").unlink()
-    done = chosen()
-    assert done.returncode == 1 and "or install uv" in done.stderr
-
-
 @pytest.mark.slow
 def test_the_check_of_a_gpu_ends_at_ctrl_c(tmp_path):
     """Also if another script runs it, which a terminal's processes tell by their group."""

@@ -83,30 +83,11 @@ class TestOnCPU:
 
 
 class TestSdpa:
-    def test_rows_of_masks_are_aligned(self):
-        """PyTorch's kernels on GPUs copy a mask whose rows begin anywhere, at each call."""
-        for name, lengths, padded in (("hysan", 30, "none"), ("heads", (3, 50), "left")):
-            added = masks_of(make(name, lengths, padded=padded)).added
-            assert added.is_contiguous() and added.size(-1) % 16 == 0
-
-    def test_nothing_is_added_where_nothing_is_forbidden(self):
-        assert masks_of(make("global", 9)) == (None, None, None)
-        _, added, sees = masks_of(make("heads", 9))
-        assert added is not None and sees is None  # each position sees itself
-        _, _, sees = masks_of(make("beside", 9))
-        assert not sees[..., 0, :].any() and sees[..., 1:, :].all()  # the first sees no past
-
     def test_a_bias_may_be_out_of_the_range_of_half_precision(self):
         """A row of minus infinities would be NaN."""
         problem = make("local", 9, padded="left", bias="b1nm", dtype=torch.float16)
         problem = dataclasses.replace(problem, bias=problem.bias.float() * 1e9 - 1e10)
         assert sdpa.sdpa(problem).outputs.isfinite().all()
-
-
-def masks_of(problem):
-    n, m = problem.q.size(2), problem.k.size(2)
-    of = (problem.key_padding, problem.q.dtype, problem.q.device)
-    return sdpa.make_masks(problem.branches, n, m, *of)
 
 
 def test_masks_are_remembered_within_bounds(monkeypatch):

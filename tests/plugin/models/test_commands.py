@@ -48,11 +48,8 @@ def test_train_average_generate_score(trained, corpus, tmp_path):
 @pytest.mark.parametrize(
     "arch, flags",
     {
-        "transformer_mma": [],
         "transformer_hybrid_gate": [],
         "transformer_localness": [],
-        "transformer_forward_encoding_mask": ["--squeeze-ratio", 4],
-        "transformer_backward_encoding_mask": ["--squeeze-ratio", 4],
         "transformer_lstm_on_top": ["--encoder-lstm-layers", 1, "--decoder-lstm-layers", 2],
     }.items(),
 )
@@ -150,14 +147,6 @@ def test_checkpoints_pass_between_numpy_1_and_2(tmp_path):
                 new.writestr(entry.filename, re.sub(rb"numpy\._?core", core.encode(), content))
         loaded = torch.load(other, weights_only=True)
         assert loaded["array"].tolist() == [0, 1, 2] and loaded["number"] == 0.5
-
-
-@pytest.mark.slow
-def test_half_precision_generation(trained, corpus, tmp_path):
-    for precision in ("--fp16", "--bf16"):
-        generated = generate(corpus, trained.checkpoint, SKIP, precision, cwd=tmp_path)
-        assert "nan" not in generated.stdout
-        assert len(lines(generated, "H")) == HYPOTHESES
 
 
 def test_wrong_flags_end_training_with_a_message(corpus, tmp_path):

@@ -1,8 +1,8 @@
 """The models learn what they should, from a new random seed at each run.
 
 The task is to write a sequence backwards.  An encoder without positions and with global heads alone
-sees a bag of words and cannot.  Mixed heads and hybrid branches see the order, as the papers claim
-in their columns without positions.
+sees a bag of words and cannot (test_models.py).  Mixed heads and hybrid branches see the order, as
+the papers claim in their columns without positions.
 """
 
 import secrets
@@ -61,23 +61,19 @@ def exact_matches(model, size=200):
 
 
 @pytest.mark.parametrize(
-    "arch, settings, learns",
+    "arch, settings",
     [
-        ("mma", {"no_encoder_positions": True, "head_patterns": "global"}, False),
-        ("mma", {"no_encoder_positions": True}, True),
-        pytest.param("hysan", {"no_encoder_positions": True}, True, marks=SLOW),
-        pytest.param("hybrid_gate", {}, True, marks=SLOW),
-        pytest.param("localness", {}, True, marks=SLOW),
-        pytest.param(
-            "lstm_on_top", {"encoder_lstm_layers": 1, "decoder_lstm_layers": 1}, True, marks=SLOW
-        ),
+        ("mma", {"no_encoder_positions": True}),
+        pytest.param("hysan", {"no_encoder_positions": True}, marks=SLOW),
+        pytest.param("hybrid_gate", {}, marks=SLOW),
+        pytest.param("localness", {}, marks=SLOW),
+        pytest.param("lstm_on_top", {"encoder_lstm_layers": 1}, marks=SLOW),
     ],
 )
-def test_learns_to_reverse(arch, settings, learns):
+def test_learns_to_reverse(arch, settings):
     seed = secrets.randbelow(2**31)
     torch.manual_seed(seed)
     model = build(f"transformer_{arch}", symbols=SYMBOLS, **{**SIZE, **settings})
     train(model)
     accuracy = exact_matches(model)
-    said = f"{arch} {settings} with seed {seed}: {accuracy:.0%}"
-    assert accuracy > 0.85 if learns else accuracy < 0.5, said
+    assert accuracy > 0.85, f"{arch} {settings} with seed {seed}: {accuracy:.0%}"

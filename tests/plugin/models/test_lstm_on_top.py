@@ -11,7 +11,6 @@ from models import (
     SENTENCES,
     build,
     build_tiny,
-    check_incremental,
     logits,
     pad,
     parameters,
@@ -101,15 +100,6 @@ def test_parameters():
         networks = ((encoder > 0) + (decoder > 0)) * NETWORKS
         layers = encoder * ENCODER_LAYER + decoder * DECODER_LAYER
         assert counts[encoder, decoder] - counts[0, 0] == networks + layers, (encoder, decoder)
-
-
-def test_step_by_step_with_reordering_is_all_at_once(double_softmax):
-    for norm in ({}, PRENORM):
-        for encoder, decoder in ((0, 1), (2, 0), (1, 1)):
-            check_incremental(tiny(encoder, decoder, **norm).double(), steps=6)
-    model = tiny(decoder_output_dim=8, decoder_input_dim=16).double()
-    assert model.decoder.top.lstm.hidden_size == 8
-    check_incremental(model)
 
 
 def test_padding_is_skipped_wherever_it_stands():

@@ -66,14 +66,17 @@ def test_decoding_step_by_step_is_decoding_at_once(name, double_softmax):
     check_incremental(build_tiny(name).double())
 
 
-def test_decoding_at_other_widths_and_without_positions(double_softmax):
-    for name in ("hysan-gated", "lstm-on-top"):
-        check_incremental(build_tiny(name, no_decoder_positions=True).double())
-        model = build_tiny(
-            name, decoder_embed_dim=24, decoder_ffn_embed_dim=40, decoder_attention_heads=2
-        )
-        assert model.decoder.layers[0].self_attn.num_heads == 2
-        check_incremental(model.double())
+@pytest.mark.parametrize(
+    "name, settings",
+    [
+        ("hysan-gated", {"no_decoder_positions": True}),
+        ("hysan-gated", {"decoder_embed_dim": 24, "decoder_attention_heads": 2}),
+        ("lstm-on-top", {"encoder_lstm_layers": 0, "decoder_lstm_layers": 1}),
+        ("lstm-on-top", {"decoder_output_dim": 8, "decoder_input_dim": 16}),
+    ],
+)
+def test_decoding_step_by_step_at_other_sizes(name, settings, double_softmax):
+    check_incremental(build_tiny(name, **settings).double())
 
 
 def test_decoding_with_padding_at_the_start_of_some_prefixes():
@@ -150,11 +153,7 @@ def test_activation_checkpointing_gives_the_same_gradients():
                 wrapped = [*side.layers, side.top] if hasattr(side, "top") else side.layers
                 assert all(hasattr(x, "precheckpoint_forward") == checkpoint for x in wrapped)
             torch.manual_seed(1)
-            with record_attention(model.double()) as records:
-                logits(model, SENTENCES, PREFIXES).pow(2).sum().backward()
-            # Checkpointing computes each layer once more for its gradient.
-            expected = set() if name == "lstm-on-top" else {1 + checkpoint}
-            assert {len(calls) for calls in records.values()} == expected, name
+            logits(model.double(), SENTENCES, PREFIXES).pow(2).sum().backward()
             found.append(gradients(model))
         assert_all_close(*found)
 
@@ -198,15 +197,8 @@ def test_a_pruned_checkpoint_is_not_pruned_again(tmp_path):
             checkpoint_utils.load_checkpoint_to_cpu(path, {"encoder_layers_to_keep": other})
 
 
-def test_tied_embeddings_and_a_decoder_that_sees_the_source():
-    for name in ("hysan-gated", "lstm-on-top"):
-        for share in (None, "share_decoder_input_output_embed", "share_all_embeddings"):
-            model = build_tiny(name, **({share: True} if share else {}))
-            encoder, decoder = model.encoder.embed_tokens.weight, model.decoder.embed_tokens.weight
-            assert (encoder is decoder) == (share == "share_all_embeddings")
-            assert (model.decoder.output_projection.weight is decoder) == (share is not None)
-            logits(model, SENTENCES, PREFIXES).pow(2).sum().backward()
-    # Peitz et al. 2019: the decoder's self-attention also sees the source.
+def test_a_decoder_may_see_the_source_in_its_self_attention():
+    """Peitz et al. 2019."""
     other = [[4, *sentence[1:]] for sentence in SENTENCES]
     for name in ("mma", "gate-hidden", "local-s"):
         model = build_tiny(name, cross_self_attention=True, no_cross_attention=True)
@@ -229,11 +221,10 @@ def test_noise_and_dropouts_go_where_fairseq_has_them():
 
 
 def test_a_flag_reaches_what_it_sets():
-    for name in ("mma", "hysan-gated"):
-        for encoder, decoder in ((False, False), (False, True), (True, False), (True, True)):
-            model = build_tiny(name, no_encoder_positions=encoder, no_decoder_positions=decoder)
-            assert (model.encoder.embed_positions is None) == encoder
-            assert (model.decoder.embed_positions is None) == decoder
+    for encoder in (False, True):
+        model = build_tiny("mma", no_encoder_positions=encoder, no_decoder_positions=not encoder)
+        assert (model.encoder.embed_positions is None) == encoder
+        assert (model.decoder.embed_positions is None) == (not encoder)
     gate = build_tiny("gate-hidden", local_window=3).encoder.layers[0].self_attn
     assert gate.branches == ((GLOBAL,), (local(3),))
     (heads,) = build_tiny("mma", local_window=2).encoder.layers[0].self_attn.branches

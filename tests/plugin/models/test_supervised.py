@@ -313,11 +313,11 @@ def pairs(size, generator):
     return sources, [source[::-1] for source in sources], links
 
 
-def learned(model, weight, rate):
+def learned(model, weight):
     """Train; return the alignment error rate of the last head on other sentences, and the share
     of its attention on gold links."""
     generator, loss = torch.Generator().manual_seed(5), criterion(supervision_weight=weight)
-    optimizer = torch.optim.Adam(model.train().parameters(), lr=rate)
+    optimizer = torch.optim.Adam(model.train().parameters(), lr=5e-3)
     for _ in range(120):
         value, size, _ = loss(model, batch(*pairs(32, generator)))
         optimizer.zero_grad()
@@ -332,11 +332,8 @@ def learned(model, weight, rate):
     return float(1 - hits / links.sum()), float((links * attention).sum() / links.sum())
 
 
-@pytest.mark.parametrize(
-    "name, rate", [("stock", 5e-3), pytest.param("lstm", 1e-2, marks=pytest.mark.slow)]
-)
-def test_the_supervised_loss_lowers_the_alignment_error_on_held_out_sentences(name, rate):
-    before, after = (learned(model_of(name), weight, rate) for weight in (0.0, 1.0))
+def test_the_supervised_loss_lowers_the_alignment_error_on_held_out_sentences():
+    before, after = (learned(build_stock(), weight) for weight in (0.0, 1.0))
     assert after[0] < before[0] - 0.3 and after[0] < 0.5
     assert after[1] > before[1] + 0.2
 

@@ -18,21 +18,18 @@ BY_UPDATES = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "task, first, last", [("translation", 2, 4), ("translation_resumable", 7, 12)]
-)
-def test_some_updates_and_the_rest_are_all_of_them(task, first, last, corpus, tmp_path):
+def test_some_updates_and_the_rest_are_all_of_them(corpus, tmp_path):
     """Bit for bit, with dropout: weights and the optimizer's moments.
 
     An epoch has about six updates: in the second one, fairseq's own task has different batches.
     """
-    flags = ["transformer_hysan", "--squeeze-ratio", 4, "--task", task]
+    flags = ["transformer_hysan", "--squeeze-ratio", 4, "--task", "translation_resumable"]
     flags += ["--dropout", 0.3, "--attention-dropout", 0.2, "--max-update"]
-    train(corpus, "whole", *flags, last, cwd=tmp_path)
-    train(corpus, "parts", *flags, first, cwd=tmp_path)
+    train(corpus, "whole", *flags, 12, cwd=tmp_path)
+    train(corpus, "parts", *flags, 7, cwd=tmp_path)
     whole, parts = (tmp_path / name / "checkpoint_last.pt" for name in ("whole", "parts"))
     half = weights(parts)
-    train(corpus, "parts", *flags, last, cwd=tmp_path)
+    train(corpus, "parts", *flags, 12, cwd=tmp_path)
     assert any(not half[name].equal(tensor) for name, tensor in weights(whole).items())
     assert_all_close(weights(parts), weights(whole), rtol=0, atol=0)
     moments = [

@@ -21,7 +21,7 @@ from fairseq_hybrid_attn.lab.config.paper_tables import load_table
 from fairseq_hybrid_attn.lab.config.settings import load_profile
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
 from fairseq_hybrid_attn.lab.runs.plan import Plan
-from fairseq_hybrid_attn.lab.runs.run_counts import write_counts
+from fairseq_hybrid_attn.lab.runs.run_scores import write_counts
 from fairseq_hybrid_attn.lab.runs.status import identity
 from fairseq_hybrid_attn.lab.runs.workspace import OwnText, Run, Workspace
 from fairseq_hybrid_attn.lab.scores.counts import Score, SentenceCounts, scores_as_dict

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import UserError
-from ..cli import flags
 from ..corpora.link_files import Gold, Links, write_pharaoh
 from ..corpora.words import words_of
 from ..files.json_files import write_json
@@ -144,9 +143,8 @@ def check_arguments(args: argparse.Namespace, checkpoint: Path) -> None:
         raise UserError("nothing to do: give --output FILE, --matrices FILE or --gold FILE")
     if args.gold and args.gold_base is None:
         raise UserError("--gold needs --gold-base: what number does the first word have, 0 or 1?")
-    if not args.gold:
-        of_rates = {"--table": args.table, "--json": args.json}
-        flags.refuse(of_rates, "{} is about error rates; it needs --gold FILE")
+    if (args.table or args.json) and not args.gold:
+        raise UserError("--table and --json are about error rates; they need --gold FILE")
     if args.matrices and args.matrices.suffix != ".npz":
         raise UserError(f"--matrices {args.matrices}: use a name that ends in .npz")
     outputs = {"--output": args.output, "--matrices": args.matrices, "--json": args.json}

@@ -7,7 +7,7 @@ import difflib
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,31 +17,7 @@ from ...errors import UserError
 _NOT_OF_SEARCH = ("--path", "--results-path", "--gen-subset", "--source-lang", "--target-lang")
 
 
-def refuse(given: Mapping[str, object], why: str) -> None:
-    """Refuse the first flag that has a value; ``why`` is the message, with ``{}`` for the flag."""
-    for flag, value in given.items():
-        if value:
-            raise UserError(why.format(flag))
-
-
-def require(given: Mapping[str, object], why: str) -> None:
-    """Refuse flags without a value; ``why`` is the message, with ``{}`` for all their names."""
-    missing = [flag for flag, value in given.items() if not value]
-    if missing:
-        raise UserError(why.format(" and ".join(missing)))
-
-
-def check_name(flag: str, name: str, models: Sequence[str]) -> None:
-    """Refuse ``FLAG NAME=FILE`` with a name that no model has."""
-    if name not in models:
-        raise UserError(
-            f"{flag} {name}=…: there is no such model; they are called {', '.join(models)} "
-            "(--names changes them)"
-        )
-
-
 def named_path(text: str) -> tuple[str, Path]:
-    """Name and path of ``NAME=FILE``, for argparse."""
     name, found, path = text.partition("=")
     if not (name and found and path):
         raise argparse.ArgumentTypeError(f"{text!r}: use NAME=FILE")
@@ -74,13 +50,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def add_device(parser: argparse.ArgumentParser) -> None:
+def add_device(parser) -> None:
     text = "auto (default): a GPU if there is one"
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help=text)
 
 
 def add_text(group) -> None:
-    """Flags of the user's text."""
     group.add_argument(
         "--text",
         type=Path,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def own_table(
     name: str,
     systems: Sequence[str],
     shared: Sequence[str],
-    given: dict,
+    given: Mapping,
     profile: Profile,
     configs: Path,
     base: dict = OWN,
@@ -71,11 +71,11 @@ def own_table(
         base: what all share but for a profile and these: :data:`OWN`, or a model's settings.
         start: what to call the model that all begin with, which is then the first system.
     """
+    from fairseq.models import MODEL_REGISTRY  # here: it takes seconds
+
     if fault := fault_of_name(name):  # it names folders
         raise UserError(f"--name {name!r}: {fault}")
     for_all = flags_of(shared)
-    if "arch" in for_all:
-        raise UserError("--arch: name the systems themselves, such as transformer transformer_mma")
     raw = load_raw(base, configs, OWN_PAPER)
     before = merge(raw.merged, profile.settings)
     rows: dict[str, Row] = {}
@@ -84,10 +84,14 @@ def own_table(
         rows["start"] = Row("start", RawSettings({}, {"train": as_it_is}), system=start)
     for system in systems:
         arch, flags = _system(system)
+        if "arch" in for_all | flags:
+            raise UserError(
+                "--arch: name the systems themselves, such as transformer transformer_mma"
+            )
         train = {**for_all, **flags, "arch": arch}
         if "max-epoch" in train:
             train.setdefault("max-update", None)
-        if base is OWN and _has_its_size(arch):
+        if base is OWN and arch not in MODEL_REGISTRY:  # transformer_iwslt_de_en has its own size
             train = dict.fromkeys(_SHAPE) | train
         row = _name(arch, flags)
         if row.casefold() in map(str.casefold, rows):
@@ -131,7 +135,6 @@ def _shortened(own: dict, before: dict) -> dict:
 
 
 def _system(text: str) -> tuple[str, dict[str, object]]:
-    """Architecture and flags of a system."""
     try:
         arch, *words = shlex.split(text) or [""]
     except ValueError as error:
@@ -145,17 +148,7 @@ def _system(text: str) -> tuple[str, dict[str, object]]:
     if arch not in ARCH_MODEL_REGISTRY:
         near = did_you_mean(arch, ARCH_MODEL_REGISTRY)
         raise UserError(f"{text}: there is no architecture {arch}{near}")
-    flags = flags_of(words)
-    if "arch" in flags:
-        raise UserError(f"{text}: a system has one architecture, without --arch")
-    return arch, flags
-
-
-def _has_its_size(arch: str) -> bool:
-    """Whether an architecture is a model of one size: transformer_iwslt_de_en, not transformer."""
-    from fairseq.models import MODEL_REGISTRY
-
-    return arch not in MODEL_REGISTRY
+    return arch, flags_of(words)
 
 
 def _name(arch: str, flags: dict[str, object]) -> str:

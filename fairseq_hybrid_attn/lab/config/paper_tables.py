@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,21 +22,20 @@ OWN_PAPER = "own"
 AER = "aer"
 
 
-def fault_of_group(bounds: object) -> str | None:
+def _group(bounds: object) -> Group | None:
     match bounds:
-        case None:
-            return None
-        case [int(above), int(to)] if 0 <= above < to:
-            return None
-        case [int(above), None] if above >= 0:
-            return None
-    return "use [10, 20] for (10,20], [50, null] for (50,∞)"
+        case [int(above), int() | None as to] if 0 <= above < (math.inf if to is None else to):
+            return Group(above, to)
+    return None
+
+
+def fault_of_group(bounds: object) -> str | None:
+    good = bounds is None or _group(bounds)
+    return None if good else "use [10, 20] for (10,20], [50, null] for (50,∞)"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of numbers."""
-
     name: str  # its key in the table's file, and in the names of runs
     title: str  # for display
     score: str  # which of a run's scores it shows: bleu, tokenised_bleu, ...
@@ -48,16 +48,11 @@ class Column:
 
     @property
     def group(self) -> Group | None:
-        match self.source_words:
-            case [int(above), int() | None as to]:
-                return Group(above, to)
-        return None
+        return _group(self.source_words)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row: a system, and what the paper reports about it."""
-
     name: str  # as in the paper's table
     raw: RawSettings  # its own
     system: str = ""  # for display
@@ -141,8 +136,6 @@ class CellName(NamedTuple):
 
 @dataclass(frozen=True)
 class Cell:
-    """A number of a table: a row in a column."""
-
     table: Table
     row: Row
     column: Column
@@ -227,7 +220,6 @@ def row_place(table: str, row: str, configs: Path) -> str:
 
 
 def table_names(configs: Path) -> list[str]:
-    """The names (``paper/table``) of all tables."""
     return sorted(
         f"{path.parent.name}/{path.stem}"
         for path in configs.glob("*/*.yaml")
@@ -246,6 +238,13 @@ def load_table(name: str, configs: Path) -> Table:
             raise UserError(
                 f"{path}: columns: {column.name}: the baseline's column of this name is not for "
                 "the same sentences (source-words)"
+            )
+    for cell in table.cells():
+        whole = cell.score.partition(".")[0] in NAMES and not cell.column.curve
+        if cell.column.group is not None and not whole:
+            raise UserError(
+                f"{path}: columns: {cell.column.name}: source-words: only scores of a whole "
+                f"translation can have it, not {cell.score} of row {cell.row.name}"
             )
     return table
 
@@ -298,14 +297,7 @@ def _column(name: str, content: object, configs: Path, where: str) -> Column:
         raise UserError(
             f"{where}: a column that takes the runs of {column.run} must not have settings"
         )
-    if column.group is not None and (column.curve or not _of_translations(column.score)):
-        raise UserError(f"{where}: source-words: only scores of a whole translation can have it")
     return column
-
-
-def _of_translations(score: str) -> bool:
-    """Whether a score is computed from translations; a test set may follow after a dot."""
-    return score.partition(".")[0] in NAMES
 
 
 def _row(name: str, content: object, columns: tuple[Column, ...], configs: Path, where: str) -> Row:
@@ -315,14 +307,6 @@ def _row(name: str, content: object, columns: tuple[Column, ...], configs: Path,
         stray = named.keys() - {column.name for column in columns}
         if stray:
             raise UserError(f"{where}: {key}: the table has no column {', '.join(sorted(stray))}")
-    for column in columns:
-        if column.group is not None and not _of_translations(
-            row.scores.get(column.name, column.score)
-        ):
-            raise UserError(
-                f"{where}: scores: {column.name}: only scores of a whole translation can have "
-                "source-words"
-            )
     if row.run is not None and (raw.merged or row.cited):
         raise UserError(f"{where}: a row that takes the run of {row.run} must not have settings")
     return row

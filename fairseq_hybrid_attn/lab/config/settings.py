@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -58,8 +59,10 @@ DERIVED_OF_GENERATE = {
 WEIGHTS_OF = "finetune-from-model"
 
 
-def fault_of_flags(flags: dict) -> str | None:
+def fault_of_flags(flags: dict, derived: Mapping[str, str] = {}) -> str | None:
     for flag, value in flags.items():
+        if flag in derived:
+            return f"{flag} follows from {derived[flag]}; leave it out"
         if flag == "user-dir":
             return "user-dir runs a program: type --user-dir on the command line instead"
         # Else user-dir=DIR, and --user-dir=DIR as a value, would be flags of their own.
@@ -70,15 +73,8 @@ def fault_of_flags(flags: dict) -> str | None:
     return None
 
 
-def fault_of_derived(flags: dict, derived: dict[str, str]) -> str | None:
-    for flag, instead in derived.items():
-        if flag in flags:
-            return f"{flag} follows from {instead}; leave it out"
-    return None
-
-
 def fault_of_training(flags: dict) -> str | None:
-    if fault := fault_of_derived(flags, DERIVED):
+    if fault := fault_of_flags(flags, DERIVED):
         return fault
     of_weights = 0 if WEIGHTS_OF in flags else 1  # 0: as they are
     for flag, least in {"max-update": of_weights, "max-epoch": 1}.items():
@@ -87,11 +83,11 @@ def fault_of_training(flags: dict) -> str | None:
             continue
         if type(length) is not int or length < least:
             return f"{flag}: {length}: use a whole number from {least}"
-    return fault_of_flags(flags)
+    return None
 
 
 def fault_of_generate(flags: dict) -> str | None:
-    return fault_of_derived(flags, DERIVED_OF_GENERATE) or fault_of_flags(flags)
+    return fault_of_flags(flags, DERIVED_OF_GENERATE)
 
 
 _Flags = dict[str, str | int | float | bool | None]
@@ -147,7 +143,6 @@ class Settings:
 
     @property
     def epochs(self) -> int | None:
-        """The same in epochs."""
         return int(self.train["max-epoch"] or 0) if "max-epoch" in self.train else None
 
     @property
@@ -194,11 +189,6 @@ class Profile:
     summary: str  # one line for display
     settings: dict = field(default_factory=dict)  # override every row's
     file: Path | None = None  # that it was read from
-
-    @property
-    def is_full(self) -> bool:
-        """Whether results can be compared with the papers' numbers directly."""
-        return not self.settings
 
 
 FULL = Profile("full", "each table's own corpora, sizes and numbers of updates")
@@ -250,7 +240,8 @@ def load_raw(
             raise UserError(f"{where}: extends {name}, but there is no {path}")
         if path not in files:
             files[path] = None
-            content = read_mapping(path, ("extends", *KEYS))
+            content = read_mapping(path)
+            check_part(Settings, {k: v for k, v in content.items() if k != "extends"}, str(path))
             files[path] = load_raw(content, configs, str(path), files).merged
         layer = files[path]
         if layer is None:

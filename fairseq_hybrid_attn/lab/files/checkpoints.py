@@ -62,7 +62,6 @@ def setting(settings: Any, name: str) -> Any:
 
 
 def updates(state: dict) -> int:
-    """Return the number of updates for which the model was trained."""
     history = state.get("optimizer_history") or [{}]
     return history[-1].get("num_updates", 0)
 

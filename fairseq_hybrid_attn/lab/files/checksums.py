@@ -10,7 +10,6 @@ from ...errors import UserError
 
 
 def sha256(path: Path) -> str:
-    """The sha256 of a file, in hexadecimal."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -42,10 +42,6 @@ _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 _PR_SET_PDEATHSIG = 1  # from Linux's sys/prctl.h
 
 
-class ProgramFailed(UserError):
-    """A program ended with an error, which the message tells, with its log."""
-
-
 def default_workers() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -180,13 +176,13 @@ def run_program(
         free = shutil.disk_usage(log.parent).free
         full = _FULL.search(said)
         if full or free < _NO_SPACE:  # then the log may have ended as well
-            raise ProgramFailed(
+            raise UserError(
                 f"{name} could not write its files ({full[0] if full else 'the disk is full'}; "
                 f"{free / 1e6:,.0f} MB are free beside its log); make room, and repeat the command"
             )
         told = error_in(said) or said.rpartition("\n")[2] or "it said nothing"
         told = textwrap.shorten(told, MOST_SHOWN, placeholder=" …")
-        raise ProgramFailed(f"{name} ended with status {status}: {told}\n    log: {log}")
+        raise UserError(f"{name} ended with status {status}: {told}\n    log: {log}")
 
 
 def error_in(said: str) -> str | None:

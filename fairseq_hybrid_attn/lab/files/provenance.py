@@ -36,12 +36,10 @@ def code() -> dict:
 
 
 def versions() -> dict[str, str]:
-    """Return versions of Python and of the packages that numbers depend on."""
     return {"python": platform.python_version(), **installed(*PACKAGES)}
 
 
 def installed(*packages: str) -> dict[str, str]:
-    """Return the versions of packages, where they are installed."""
     by_name = {}
     for package in packages:
         with contextlib.suppress(PackageNotFoundError):
@@ -50,7 +48,6 @@ def installed(*packages: str) -> dict[str, str]:
 
 
 def hardware() -> dict:
-    """Return the processor, cores and GPUs of this machine."""
     import torch
 
     return {

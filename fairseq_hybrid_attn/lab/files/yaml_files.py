@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -39,8 +38,8 @@ def _parsed(text: str) -> object:
     return yaml.load(text, _Loader)
 
 
-def read_mapping(path: Path, known: Iterable[str] | None = None) -> dict:
-    """Read a file that holds one mapping, whose keys must be ``known``; None: any keys."""
+def read_mapping(path: Path) -> dict:
+    """Read a file that holds one mapping."""
     try:
         content = deepcopy(_parsed(path.read_text(encoding="utf-8")))
     except OSError as error:
@@ -50,9 +49,6 @@ def read_mapping(path: Path, known: Iterable[str] | None = None) -> dict:
     content = {} if content is None else content
     if not isinstance(content, dict):
         raise UserError(f"{path}: must be a mapping from keys to values")
-    # A misspelt key would be ignored silently.
-    if known is not None and (unknown := [str(key) for key in content if key not in known]):
-        raise UserError(f"{path}: unknown {', '.join(unknown)}; known are {', '.join(known)}")
     return content
 
 

@@ -23,6 +23,7 @@ import argparse
 import logging
 from pathlib import Path
 
+from ...errors import UserError
 from ..cli import flags
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
@@ -90,7 +91,11 @@ def run(args: argparse.Namespace) -> None:
         names = ["/".join(first.resolve().parts[-3:])]  # of a run alone: ROW/COLUMN/seedN
     models = arguments.named_models(args.models, names, args.data)
     for name, _ in args.probing:
-        flags.check_name("--probing", name, list(models))
+        if name not in models:
+            raise UserError(
+                f"--probing {name}=…: there is no such model; they are called {', '.join(models)} "
+                "(--names changes them)"
+            )
     subjects = {name: find_subject(trained, asked) for name, trained in models.items()}
     read = [path for subject in subjects.values() for path in subject.files]
     read += [path for _, path in args.probing]

@@ -13,28 +13,27 @@ from functools import cache
 from types import SimpleNamespace
 
 from ...errors import UserError
+from ..cli.flags import did_you_mean
 from .devices import Devices, share_out
 from .fairseq_commands import GENERATE_TOKENS, OF_TASK, flags
 from .workspace import Run
 
 
-def fault(run: Run, devices: Devices) -> str | None:
-    """What would end a run, in a sentence with what to write instead; None if nothing is known."""
+def check_run(run: Run, devices: Devices) -> None:
+    """Refuse a run that would fail, in a sentence with what to write instead."""
     settings = run.settings
     if settings.aligner:
-        return None
-    try:
-        training = _parsed("fairseq-train", *flags(settings.train))
-        task = ["--task", "translation_gnmt"] if "gnmt-lenpen" in settings.generate else []
-        _parsed("fairseq-generate", "--path", "model.pt", *task, *flags(settings.generate))
-        _check_model(tuple(flags(settings.train)), run.recipe.subwords.one_dictionary)
-        if settings.updates != 0:
-            _check_schedule(training)
-        _check_precision(training, devices)
-        _check_lengths(run, training, devices)
-    except UserError as error:
-        return str(error)
-    return None
+        return
+    training = _parsed("fairseq-train", *flags(settings.train))
+    task = ["--task", "translation_gnmt"] if "gnmt-lenpen" in settings.generate else []
+    _parsed("fairseq-generate", "--path", "model.pt", *task, *flags(settings.generate))
+    _check_model(tuple(flags(settings.train)), run.recipe.subwords.one_dictionary)
+    if settings.updates != 0:
+        _check_schedule(training)
+    for flag in ("memory-efficient-fp16", "memory-efficient-bf16"):
+        if devices.kind == "cpu" and getattr(training, flag.replace("-", "_")):
+            raise UserError(f"train: {flag}: this needs a GPU; leave it out")
+    _check_lengths(run, training, devices)
 
 
 @cache
@@ -55,17 +54,11 @@ def _parsed(program: str, *words: str) -> Namespace:
         told = said.getvalue().strip().rpartition("error: ")[2]
     except Exception as error:  # fairseq evaluates some values
         told = f"{type(error).__name__}: {error}"
-    told += _unknown(told, parser)
+    _, unknown, rest = told.partition("unrecognized arguments: ")
+    if unknown:
+        told += did_you_mean(rest.split()[0], parser._option_string_actions)
     part = "train" if training else "generate"
     raise UserError(f"{part}: {program}: {textwrap.shorten(told, 200)}")
-
-
-def _unknown(told: str, parser) -> str:
-    """The flag that one that fairseq does not know may stand for."""
-    from ..cli.flags import did_you_mean
-
-    _, unknown, rest = told.partition("unrecognized arguments: ")
-    return did_you_mean(rest.split()[0], parser._option_string_actions) if unknown else ""
 
 
 @cache
@@ -109,12 +102,6 @@ def _check_schedule(args: Namespace) -> None:
                 f"train: warmup-updates: {warm_up}: the rate would still rise when the training "
                 f"ends ({flag}: {end:g}); use --warmup-updates {max(1, int(end) // 10)}"
             )
-
-
-def _check_precision(args: Namespace, devices: Devices) -> None:
-    for flag in ("memory-efficient-fp16", "memory-efficient-bf16"):
-        if devices.kind == "cpu" and getattr(args, flag.replace("-", "_")):
-            raise UserError(f"train: {flag}: this needs a GPU; leave it out")
 
 
 def _check_lengths(run: Run, args: Namespace, devices: Devices) -> None:

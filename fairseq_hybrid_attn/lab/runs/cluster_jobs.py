@@ -16,11 +16,11 @@ import shlex
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...errors import UserError
 from ..cli.flags import import_user_dir
@@ -28,6 +28,9 @@ from ..files.checksums import digest
 from ..files.processes import locked
 from .devices import Devices, slots
 from .workspace import Run, Workspace
+
+if TYPE_CHECKING:
+    from .doing import Doing
 
 #: How often a job may be told that its time is almost over, and be requeued.
 TIMES = 100
@@ -115,13 +118,7 @@ def asked(texts: list[str]) -> Asked:
 
 
 def submit(
-    runs: list[Run],
-    place: Workspace,
-    devices: Devices,
-    options: JobOptions,
-    downloads: Path | None,
-    prepare_only: bool,
-    keep_checkpoints: bool,
+    runs: list[Run], place: Workspace, devices: Devices, options: JobOptions, doing: Doing
 ) -> list[str]:
     """Submit a job for each run that none waits for, after a job for each corpus that is missing.
 
@@ -144,13 +141,13 @@ def submit(
             if not all(run.has_corpus for run in users):
                 name = f"corpus {corpus.name}"
                 jobs.waits(name, corpus)  # tells of it: it may lack what these runs need
-                prepares = Job(prepare, (users, place, downloads))
+                prepares = Job(prepare, (users, doing.downloads))
                 job = jobs.submit(name, corpus, prepares, _with_usual(options.corpora, of_corpora))
                 if job is None:
                     continue
                 after = {"dependency": f"afterok:{job}", "kill_on_invalid_dep": "yes"}
-            for run in users if not prepare_only else []:
-                does = Job(do_run, (run, devices, keep_checkpoints))
+            for run in users if not doing.prepare_only else []:
+                does = Job(do_run, (run, devices, doing.keep_checkpoints))
                 jobs.submit(run.name, run.folder.path, does, wanted | after)
         return jobs.problems
 
@@ -241,22 +238,21 @@ class Job:
         return DelayedSubmission(self)
 
 
-def prepare(runs: list[Run], place: Workspace, downloads: Path | None) -> None:
+def prepare(runs: list[Run], downloads: Path | None) -> None:
     from .running import prepare_corpora  # here: a plan, which checks the flags, needs it not
 
-    _, problems = prepare_corpora(runs, place, downloads)
+    _, problems = prepare_corpora(runs, downloads)
     if problems:
         raise UserError("\n".join(problems))
 
 
 def do_run(run: Run, devices: Devices, keep_checkpoints: bool) -> None:
-    from ..files.console import Console
     from .running import RunInProgress
 
     import_user_dir(run.workspace.user_dir)
     how = devices.threads, devices.precision, devices.compile
     [here] = slots(devices.kind, devices.world, 1, *how)
-    RunInProgress(run, here, Console(), threading.Event(), keep_checkpoints).complete()
+    RunInProgress(run, here, keep_checkpoints).complete()
 
 
 def _job_name(name: str, made: Path) -> str:

@@ -21,8 +21,6 @@ from .workspace import Workspace
 
 @dataclass(frozen=True)
 class Doing:
-    """How runs are done."""
-
     device: str = "auto"  # auto, cpu or cuda
     gpus: int = 1  # for each run
     jobs: int | None = None  # runs side by side; None: as many as fit
@@ -42,8 +40,8 @@ class Shared:
     """What the systems of a comparison share, but for their text and profile."""
 
     flags: tuple[str, ...] = ()  # of fairseq-train
-    batch: Mapping[str, int] = field(default_factory=dict)  # as in settings: tokens, per-device
-    checkpoints: Mapping[str, int] = field(default_factory=dict)  # every, average
+    # As in settings: the batch's tokens and per-device, the checkpoints' every and average.
+    given: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     model: TrainedModel | None = None  # that they go on with
 
 
@@ -62,8 +60,8 @@ def own_plan(
         profile = Profile(f"from-{name_of(model)}", f"goes on with {model.checkpoint}")
         place = replace(place, own=replace(place.own, like=model.checkpoint), profile=profile)
         base, start = settings_from(model), f"{name_of(model)}, as it is"
-    given = {"batch": dict(shared.batch), "checkpoints": dict(shared.checkpoints)}
-    table = own_table(name, systems, shared.flags, given, place.profile, place.configs, base, start)
+    how = shared.flags, shared.given, place.profile, place.configs
+    table = own_table(name, systems, *how, base, start)
     return make_plan(table, place, [], [], seeds)
 
 
@@ -88,9 +86,8 @@ def do(plans: Sequence[Plan], doing: Doing, show: Callable[[Plan], str]) -> None
     stop_at_signals()
     known = {run.name: (run, state) for able, _ in checked for run, state in able}
     to_do = [(run, state) for run, state in known.values() if state.is_to_do(doing.redo)]
-    what = doing.downloads, doing.prepare_only, doing.keep_checkpoints
     try:
-        problems = do_runs(to_do, plans[0].workspace, where, doing.slurm, *what)
+        problems = do_runs(to_do, plans[0].workspace, where, doing)
     except KeyboardInterrupt:
         print("stopped; the same command resumes", flush=True)
         raise

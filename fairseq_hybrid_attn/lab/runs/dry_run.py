@@ -82,7 +82,6 @@ def _comes_from_you(run: Run) -> str:
 
 
 def _runs(able: list[tuple[Run, Status]], slots: list[Devices], redo: bool) -> list[str]:
-    """A line for each run."""
     if not able:
         return ["", "Nothing to run."]
     now = sum(state.is_to_do(redo) for _, state in able)

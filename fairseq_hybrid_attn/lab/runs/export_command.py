@@ -49,7 +49,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def export(run: Path, output: Path) -> None:
-    """Make the folder of a run's model."""
     from ..models.averaging import write_checkpoint  # here: these import torch, which takes seconds
     from ..models.translator import load
 
@@ -132,9 +131,8 @@ def card(
     result: dict,
 ) -> str:
     """What the model is, its scores, the licence of its text, and the commands that made it."""
-    about, seed = translator.trained.treatment, result["seed"]
+    about, name, seed = translator.trained.treatment, result["name"], result["seed"]
     paper, table, row, column = (result[key] for key in ("paper", "table", "row", "column"))
-    name = f"{paper}/{table}/{row}/{column}/seed{seed}"
     parameters = sum(weight.numel() for weight in translator.model.parameters())
     search = " ".join(f"--{flag} {value}" for flag, value in translator.trained.search.items())
     place = shlex.quote(without_folders(str(output)))

@@ -39,8 +39,6 @@ WHOLE_SET = {"required-batch-size-multiple": 1}
 
 @dataclass(frozen=True)
 class PreparedCorpus:
-    """What commands must know about a prepared corpus."""
-
     folder: Path
     source: str
     target: str
@@ -73,8 +71,6 @@ class PreparedCorpus:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The files of a run."""
-
     path: Path
 
     checkpoints = property(lambda self: self.path / "checkpoints")
@@ -128,7 +124,6 @@ class RunCommands:
     user_dir: Path | None = None  # a folder of the user's, which imports this package
 
     def by_step(self, seed: int) -> dict[str, list[str]]:
-        """The commands of a run, by the names of its steps."""
         if self.settings.aligner:
             return {"align": self.align_training(), "error rate": self.aer()}
         return {
@@ -172,10 +167,12 @@ class RunCommands:
 
     def generate(self, results: Path | None = None, subset: str = "test") -> list[str]:
         """fairseq-generate of a set, into the folder ``results``."""
+        train = self.settings.train
+        of_task = {flag: train[flag] for flag in (*OF_TASK, "truncate-source") if flag in train}
         return generate_command(
             *(self.corpus.binary, self.folder.model, subset, results or self.folder.translation),
             languages=(self.corpus.source, self.corpus.target),
-            search=flags(self._of_task() | self.settings.generate),
+            search=flags(of_task | self.settings.generate),
             on_cpu=self.on_cpu,
             user_dir=self.user_dir,
         )
@@ -244,10 +241,6 @@ class RunCommands:
             *flags(source=corpus.gold_file(f"words.{corpus.source}")),
             *flags(target=corpus.gold_file(f"words.{corpus.target}"), json=folder.alignment_score),
         ]
-
-    def _of_task(self) -> dict:
-        train = self.settings.train
-        return {flag: train[flag] for flag in (*OF_TASK, "truncate-source") if flag in train}
 
     @property
     def on_cpu(self) -> bool:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from ...errors import UserError
 from ..config.paper_tables import Cell, Table, load_table, row_place
-from .checks import fault
+from .checks import check_run
 from .devices import Devices
 from .status import State, Status, status
 from .workspace import Run, Workspace
@@ -43,7 +43,7 @@ class Plan:
             for cell in self.cells:
                 where = ""
                 try:
-                    if cell.row.cited or not cell.trainable:
+                    if not cell.trainable:
                         continue
                     run = self.workspace.run(cell, seed)
                     if self.workspace.own is None:
@@ -56,7 +56,6 @@ class Plan:
 
     @property
     def planned(self) -> list[tuple[str, str]]:
-        """Names of cells that this version cannot fill, with what is missing."""
         named = []
         for cell in self.cells:
             with suppress(UserError):  # which is among the faults
@@ -65,7 +64,6 @@ class Plan:
 
     @property
     def cited(self) -> list[str]:
-        """Names of rows that the paper quotes from others."""
         return list(dict.fromkeys(cell.row.name for cell in self.cells if cell.row.cited))
 
     def check(self, devices: Devices) -> tuple[list[tuple[Run, Status]], list[str]]:
@@ -74,15 +72,12 @@ class Plan:
         for run in self.runs:
             try:
                 state = status(run)
-                found = None if state.state is State.DONE else fault(run, devices)
-            except UserError as error:
-                faults[str(error)] = None
-                continue
-            if found is None:
+                if state.state is not State.DONE:
+                    check_run(run, devices)
                 able.append((run, state))
-            else:
+            except UserError as error:
                 where = row_place(run.cell.table, run.cell.row, run.workspace.configs)
-                faults[f"{where}: {found}"] = None
+                faults[f"{where}: {error}"] = None
         return able, [" ".join(fault.split()) for fault in faults]
 
 
@@ -110,8 +105,6 @@ def make_plans(
         raise UserError(f"{names[0]}: name a table first, as PAPER/TABLE")
     loaded: list[tuple[Table, list[str]]] = []
     for name in names:
-        if name.rstrip("/") in {table.name for table, _ in loaded}:
-            raise UserError(f"{name} is named twice; name all of its rows after it")
         if "/" in name:
             loaded.append((load_table(name.rstrip("/"), place.configs), []))
         else:

@@ -52,7 +52,6 @@ class StoredResult:
 
 
 def read_result(path: Path) -> dict | None:
-    """Read a result file; None if there is none."""
     result = read_json(path)
     if result is not None:
         known = result

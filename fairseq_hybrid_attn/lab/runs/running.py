@@ -16,24 +16,27 @@ from ..corpora.pipeline import prepare
 from ..files import provenance
 from ..files.checkpoints import read_checkpoint, repair
 from ..files.checkpoints import updates as updates_of
-from ..files.console import Console, duration, progress_line
 from ..files.deleting import check_inside, delete
 from ..files.json_files import read_json, write_json
 from ..files.processes import default_workers, locked, run_program
 from ..files.writing import atomic_write
-from .checks import fault
+from .checks import check_run
 from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder
 from .results import read_begun
-from .run_counts import write_counts
-from .run_scores import VALID_LOSS, scores_of, valid_losses
+from .run_scores import VALID_LOSS, scores_of, valid_losses, write_counts
 from .status import begin, changes, devices_of
-from .training_log import last_record, parameters
-from .workspace import Run, Workspace
+from .training_log import duration, last_record, parameters, progress_line
+from .workspace import Run
 
 SECONDS_BETWEEN_LINES = 30
 #: Flags that can end a training after any number of updates.
 ENDING = {"max-epoch", "patience", "stop-min-lr", "stop-time-hours"}
+
+
+def say(line: str) -> None:
+    """Print a line at once, whole even if several runs print."""
+    print(f"{line}\n", end="", flush=True)
 
 
 class Stopped(Exception):
@@ -47,13 +50,12 @@ class RunInProgress:
         self,
         run: Run,
         devices: Devices,
-        console: Console,
-        stopped: threading.Event,
         keep_checkpoints: bool = False,
+        stopped: threading.Event | None = None,
     ):
         self.run, self.devices = run, devices_of(run, devices)
-        self.console, self.stopped = console, stopped
         self.keep_checkpoints = keep_checkpoints
+        self.stopped = stopped or threading.Event()
         self.folder: RunFolder = run.folder
         self.environment = devices.environment(without_launcher(os.environ))
         # Other if torchrun or SLURM started one process of its training for each device.
@@ -86,7 +88,6 @@ class RunInProgress:
             self.step("result", [folder.result], self.write_result)
 
     def evaluate(self, folder: RunFolder, subset: str, told: str = "") -> None:
-        """Measure the model in a folder on a set."""
         commands = self.commands(folder)
 
         def translate() -> None:
@@ -115,12 +116,7 @@ class RunInProgress:
         if all(path.exists() for path in makes):
             return
         started = time.monotonic()
-        try:
-            make()
-        except OSError as error:
-            what = error.filename or self.folder.path
-            told = f"{what} cannot be written: {error.strerror or error}"
-            raise UserError(f"{name}: {told}") from error
+        make()
         self._say(f"{name}: done in {duration(time.monotonic() - started)}")
 
     def program(
@@ -169,8 +165,7 @@ class RunInProgress:
 
     def check(self) -> None:
         """Refuse what cannot go well: now the text is prepared."""
-        if told := fault(self.run, self.devices):
-            raise UserError(told)
+        check_run(self.run, self.devices)
         model = self.run.settings.train.get(WEIGHTS_OF)
         if model and not self.folder.trained.exists():
             from .fine_tuning import check_dictionaries  # which imports torch
@@ -179,7 +174,6 @@ class RunInProgress:
             check_dictionaries(Path(str(model)), corpus.binary, (corpus.source, corpus.target))
 
     def train_here(self, log: str = "train") -> None:
-        """Run fairseq-train, perhaps as one process of many."""
         self._say(f"trains on {self.devices}")
         self.run_program(log, self.train_command(), environment=self.training_environment)
 
@@ -280,7 +274,7 @@ class RunInProgress:
             self._say(progress_line(record, self.run.settings.updates))
 
     def _say(self, line: str) -> None:
-        self.console.say(f"   {self.run.name}: {line}")
+        say(f"   {self.run.name}: {line}")
 
 
 def make_result(run: Run, devices: Devices) -> dict:
@@ -296,14 +290,13 @@ def make_result(run: Run, devices: Devices) -> dict:
     paper, _, table = run.cell.table.partition("/")
     return {
         "name": run.name,
-        **{
-            "paper": paper,
-            "table": table,
-            "row": run.cell.row,
-            "column": run.cell.column,
-            "seed": run.seed,
-        },
-        **{"profile": run.workspace.profile.name, "label": run.workspace.label},
+        "paper": paper,
+        "table": table,
+        "row": run.cell.row,
+        "column": run.cell.column,
+        "seed": run.seed,
+        "profile": run.workspace.profile.name,
+        "label": run.workspace.label,
         "identity": begun_with,
         "corpus": {
             "name": manifest.corpus,
@@ -367,6 +360,7 @@ def delete_run(run: Run) -> None:
     folder, inside = run.folder, run.workspace.runs
     if not folder.path.exists():
         return
+
     check_inside(folder.begun, inside)  # before anything is written
 
     def refuse() -> None:
@@ -380,9 +374,7 @@ def delete_run(run: Run) -> None:
             delete(path, inside)  # but the lock, which waiting processes hold
 
 
-def prepare_corpora(
-    runs: list[Run], place: Workspace, downloads: Path | None
-) -> tuple[list[Run], list[str]]:
+def prepare_corpora(runs: list[Run], downloads: Path | None) -> tuple[list[Run], list[str]]:
     """Prepare the corpora of runs; return the runs whose corpus is ready, and what went wrong."""
     failed: dict[Path, str] = {}
     for folder in dict.fromkeys(run.corpus_folder for run in runs):
@@ -395,7 +387,7 @@ def prepare_corpora(
             made = prepare(
                 run.recipe,
                 folder,
-                downloads=downloads or place.root / "downloads",
+                downloads=downloads or run.workspace.root / "downloads",
                 workers=default_workers(),
                 alignments=any(user.settings.needs_alignments for user in users),
             )

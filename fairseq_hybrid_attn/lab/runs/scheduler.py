@@ -4,55 +4,45 @@ from __future__ import annotations
 
 import queue
 import threading
-from pathlib import Path
 
 from ...errors import UserError
-from ..files.console import Console
-from .cluster_jobs import JobOptions, submit
+from .cluster_jobs import submit
 from .devices import Devices
-from .running import RunInProgress, Stopped, delete_run, prepare_corpora
+from .doing import Doing
+from .running import RunInProgress, Stopped, delete_run, prepare_corpora, say
 from .status import Status
 from .workspace import Run, Workspace
 
 
 def do_runs(
-    states: list[tuple[Run, Status]],
-    place: Workspace,
-    slots: list[Devices],
-    jobs: JobOptions | None = None,
-    downloads: Path | None = None,
-    prepare_only: bool = False,
-    keep_checkpoints: bool = False,
+    states: list[tuple[Run, Status]], place: Workspace, slots: list[Devices], doing: Doing
 ) -> list[str]:
-    """Do runs here, or as ``jobs`` of a cluster; return what went wrong, a line each.
+    """Do runs here, or as jobs of a cluster; return what went wrong, a line each.
 
     What is done or stale of them is deleted, once the corpora are prepared.
     """
     problems: list[str] = []
     ready = [run for run, _ in states]
-    if not jobs:
-        ready, problems = prepare_corpora(ready, place, downloads)
-    there = {run.name for run, state in states if state.is_there and not prepare_only}
+    if not doing.slurm:
+        ready, problems = prepare_corpora(ready, doing.downloads)
+    there = {run.name for run, state in states if state.is_there and not doing.prepare_only}
     for run in [run for run in ready if run.name in there]:
         try:
             delete_run(run)
         except (UserError, OSError) as error:
             problems.append(f"  {run.name}: {error}")
             ready.remove(run)
-    if jobs:
+    if doing.slurm:
         print(f"\n== Jobs, with logs in {place.root / 'jobs'}", flush=True)
-        how = downloads, prepare_only, keep_checkpoints
-        return problems + submit(ready, place, slots[0], jobs, *how)
-    if prepare_only:
+        return problems + submit(ready, place, slots[0], doing.slurm, doing)
+    if doing.prepare_only:
         return problems
     if ready:
         print(f"\n== Runs: {len(ready)}, {min(len(slots), len(ready))} at a time", flush=True)
-    return problems + run_all(ready, slots, Console(), keep_checkpoints)
+    return problems + run_all(ready, slots, doing.keep_checkpoints)
 
 
-def run_all(
-    runs: list[Run], slots: list[Devices], console: Console, keep_checkpoints: bool = False
-) -> list[str]:
+def run_all(runs: list[Run], slots: list[Devices], keep_checkpoints: bool) -> list[str]:
     """Do runs in this order, one on each slot; return what went wrong, a line for each that failed.
 
     A failed run does not stop the others.  Ctrl-C ends their programs before it is raised.
@@ -74,7 +64,7 @@ def run_all(
 
     def do_run(run: Run, devices: Devices) -> None:
         try:
-            RunInProgress(run, devices, console, stopped, keep_checkpoints).complete()
+            RunInProgress(run, devices, keep_checkpoints, stopped).complete()
             return
         except UserError as error:
             problem = str(error)
@@ -82,7 +72,7 @@ def run_all(
             raise
         except Exception as error:  # one run's error must not stop the others
             problem = f"{type(error).__name__}: {error}"
-        console.say(f"   {run.name}: failed")
+        say(f"   {run.name}: failed")
         problems.append(f"  {run.name}: {problem}")
 
     # Not Thread.join: before Python 3.13, a wait that Ctrl-C interrupts counts as an ended thread.

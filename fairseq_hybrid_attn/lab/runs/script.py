@@ -108,7 +108,6 @@ def table_row(run: Run) -> tuple[Table, Row, str]:
 
 
 def about(run: Run, made_by: list[str], without: str | None) -> str:
-    """The comment at the top: what the run shows, and the paper's scores."""
     table, row, column = table_row(run)
     reported = reported_scores(table, row, column)
     reported += [f"with POSITIONS=0: {without}"] if without else []

@@ -34,12 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def preparing(args: argparse.Namespace) -> str:
-    table, _, row = args.row.rpartition("/")
-    names = f"{table} {row}" + (f" --columns {args.column}" if args.column else "")
-    return f"fairseq-hybrid reproduce {names} --prepare-only (and the options given here)"
-
-
 def run(args: argparse.Namespace) -> None:
     asked = run_of_row(workspace(args), args.row, args.column, args.seed)
     if args.settings:
@@ -60,6 +54,9 @@ def run(args: argparse.Namespace) -> None:
         devices = slots(args.device, 1, 1, 1, args.precision, args.compile)[0]
     devices = devices_of(asked, devices)
     print(f"# {asked.name} ({asked.workspace.label})")
-    print(f"# Its corpus is prepared by: {preparing(args)}")
+    table, _, row = args.row.rpartition("/")
+    names = f"{table} {row}" + (f" --columns {args.column}" if args.column else "")
+    made_by = f"fairseq-hybrid reproduce {names} --prepare-only (and the options given here)"
+    print(f"# Its corpus is prepared by: {made_by}")
     for command in asked.commands(devices).by_step(asked.seed).values():
         print(f"\n{shell(command)}")

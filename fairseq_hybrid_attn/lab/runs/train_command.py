@@ -17,14 +17,12 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.console import Console
 from ..files.processes import stop_at_signals
-from ..models.trained import TrainedModel, find_model
+from ..models.trained import find_model
 from .compare_command import compare
 from .devices import Devices, launcher, of_launched
 from .doing import Doing, own_plan
@@ -50,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Do the run to its end; run again, go on where it stopped."""
     how, system, flags = doing(args), args.row, args.others
     if system and "/" in system:
         plan = plan_of_row(args)
@@ -61,7 +58,12 @@ def run(args: argparse.Namespace) -> None:
                 "--from has the model's languages and sizes: leave out --source-lang, "
                 "--target-lang and --profile"
             )
-        system, flags = own_system(args, model)
+        if system is None and model:
+            system = str(model.settings.get("train", {}).get("arch"))
+        if not args.text or system is None:
+            raise UserError(
+                "name a row of a table, or your text and a system: --text DIR transformer"
+            )
         place = workspace(args, by_size=model is None)
         what = shared(args, flags, model)
         plan = own_plan(place, [system], args.seeds, args.name, what)
@@ -77,16 +79,11 @@ def run(args: argparse.Namespace) -> None:
     else:
         compare(plan, how, args.write)
         if len(plan.table.rows) == 1 and not (how.dry_run or how.prepare_only):
-            words = ["fairseq-hybrid", "compare", *of_text(args), system, "ANOTHER"]
-            words += ["--", *flags] if flags else []
+            ours = args.command_line[2:]
+            ours = ours[: ours.index("--")] if "--" in ours else ours
+            words = ["fairseq-hybrid", "compare", *(word for word in ours if word != args.row)]
+            words += [system, "ANOTHER", *(["--", *flags] if flags else [])]
             print(f"\nCompare it with another system: {shlex.join(words)}")
-
-
-def of_text(args: argparse.Namespace) -> list[str]:
-    """The flags with which compare finds what was trained."""
-    words = args.command_line[2:]
-    words = words[: words.index("--")] if "--" in words else words
-    return [word for word in words if word != args.row]
 
 
 def plan_of_row(args: argparse.Namespace) -> Plan:
@@ -102,20 +99,6 @@ def plan_of_row(args: argparse.Namespace) -> Plan:
         if run.settings.aligner:
             raise UserError(f'{run.name} does not train a model; use "fairseq-hybrid reproduce"')
     return plan
-
-
-def own_system(args: argparse.Namespace, model: TrainedModel | None) -> tuple[str, list[str]]:
-    """The system of your text, which ``--arch`` or a model may name, and the flags after ``--``."""
-    system, flags = args.row, list(args.others)
-    if system is None and "--arch" in flags[:-1]:
-        at = flags.index("--arch")
-        system = flags[at + 1]
-        del flags[at : at + 2]
-    if system is None and model:
-        system = str(model.settings.get("train", {}).get("arch"))
-    if not args.text or system is None:
-        raise UserError("name a row of a table, or your text and a system: --text DIR transformer")
-    return system, flags
 
 
 def train_launched(plan: Plan, launched: Mapping[str, str], how: Doing) -> None:
@@ -136,7 +119,7 @@ def train_launched(plan: Plan, launched: Mapping[str, str], how: Doing) -> None:
         )
     check_begun(run, devices)
     stop_at_signals()
-    work = RunInProgress(run, devices, Console(), threading.Event(), how.keep_checkpoints)
+    work = RunInProgress(run, devices, how.keep_checkpoints)
     # By these, the processes of the training find each other.
     work.training_environment = devices.environment({**os.environ, **launched})
     work.launch_flags = launch_flags(devices, launched)

@@ -78,12 +78,9 @@ def read_log(path: Path) -> TrainingLog:
 
 def _text(path: Path) -> str:
     try:
-        content = path.read_bytes()
+        return path.read_text("utf-8", errors="replace")  # its last character may be cut off
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
-    if not content:
-        raise UserError(f"{path} is empty")
-    return content.decode("utf-8", errors="replace")  # its last character may be cut off
 
 
 def _record(kind: str, message: str) -> tuple[str, int, dict[str, float]] | None:
@@ -137,3 +134,19 @@ def last_record(log: Path) -> dict | None:
         with contextlib.suppress(ValueError):  # still incomplete
             return json.loads(record)
     return None
+
+
+def progress_line(record: dict, updates: int | None) -> str:
+    done, speed = int(record["num_updates"]), float(record["ups"])
+    line = f"update {done}" + (f"/{updates}" if updates else f", epoch {record['epoch']}")
+    line += f", loss {float(record['loss']):.3f}"
+    if updates and speed:
+        line += f", {duration(max(0, updates - done) / speed)} of training left"
+    return line
+
+
+def duration(seconds: float) -> str:
+    seconds = round(seconds)
+    if seconds >= 3600:
+        return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+    return f"{seconds // 60}:{seconds % 60:02} min"

@@ -23,8 +23,6 @@ from .fairseq_commands import PreparedCorpus, RunCommands, RunFolder
 
 @dataclass(frozen=True)
 class OwnText:
-    """Your text in place of the papers' corpora."""
-
     paths: tuple[Path, ...]  # a folder, or the two files of a parallel text
     source_lang: str | None = None  # None takes the papers' direction; likewise for the target
     target_lang: str | None = None
@@ -52,8 +50,6 @@ class OwnText:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A folder of corpora and runs, at a scale, on the papers' text or yours."""
-
     root: Path
     configs: Path
     profile: Profile
@@ -72,24 +68,19 @@ class Workspace:
                 "paths": [str(path.absolute()) for path in own.paths],
                 "like": own.like and str(own.like.absolute()),
             },
-            "user_dir": self.user_dir and str(self.user_dir),
         }
 
     @classmethod
     def of_record(cls, root: Path, record: dict) -> Workspace:
-        """The workspace at ``root`` with the configurations and the text that a run had.
-
-        The user's code must be loaded already: a record that names code does not run it.
-        """
+        """The workspace at ``root`` with the configurations and the text that a run had."""
         configs, own = Path(record["configs"]), record["own"]
         if own:
             paths, like = tuple(map(Path, own["paths"])), own["like"] and Path(own["like"])
             own = OwnText(paths, own["source_lang"], own["target_lang"], like)
-        user_dir = record.get("user_dir") and Path(record["user_dir"])
         profile = Profile(str(record["profile"]), "")  # of a model that it goes on with
         if not (own and own.like):
             profile = load_profile(profile.name, configs)
-        return cls(root, configs, profile, own, user_dir)
+        return cls(root, configs, profile, own)
 
     @property
     def label(self) -> str:
@@ -101,7 +92,7 @@ class Workspace:
     @property
     def is_papers(self) -> bool:
         """Whether levels can be compared with the papers' numbers."""
-        return self.profile.is_full and self.own is None
+        return not self.profile.settings and self.own is None
 
     @property
     def runs(self) -> Path:
@@ -176,7 +167,8 @@ class Run:
             return {}
         if not own.is_there:
             return None
-        return {item.file: _checksum(item.path) for item in self.recipe.archives if item.path}
+        paths = {item.file: item.path for item in self.recipe.archives if item.path}
+        return {file: _checksum(path, path.stat().st_mtime_ns) for file, path in paths.items()}
 
     @property
     def data(self) -> tuple[str | None, str | None]:
@@ -236,11 +228,6 @@ class Run:
         return RunCommands(self.settings, self.prepared_corpus, *where)
 
 
-def _checksum(path: Path) -> str:
-    status = path.stat()
-    return _checksum_of_state(path, status.st_size, status.st_mtime_ns)
-
-
 @cache
-def _checksum_of_state(path: Path, size: int, changed: int) -> str:
+def _checksum(path: Path, changed: int) -> str:
     return sha256(path)

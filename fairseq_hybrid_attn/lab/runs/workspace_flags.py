@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import UserError
-from ..cli.flags import add_text, positive
+from ..cli.flags import add_device, add_text, positive
 from ..files.yaml_files import CONFIGS
 from ..models.trained import TrainedModel
 from . import cluster_jobs
@@ -22,31 +22,19 @@ _MOST_SEEDS = 1000
 
 def add_workspace(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("where, at which scale, on which text")
+    text = "folder of corpora and runs (default: reproduction)"
     group.add_argument(
-        "--output",
-        type=Path,
-        default=Path("reproduction"),
-        metavar="DIR",
-        help="folder of corpora and runs (default: reproduction)",
+        "--output", type=Path, default=Path("reproduction"), metavar="DIR", help=text
     )
-    group.add_argument(
-        "--profile",
-        metavar="NAME",
-        help="scale: full (the papers'), small, few, tiny, iwslt, or a .yaml file (default: full; "
-        "in train and compare on your text, what suits its size)",
-    )
+    text = "scale: full (the papers'), small, few, tiny, iwslt, or a .yaml file (default: full; in "
+    text += "train and compare on your text, what suits its size)"
+    group.add_argument("--profile", metavar="NAME", help=text)
     add_text(group)
-    group.add_argument(
-        "--configs",
-        type=Path,
-        default=CONFIGS,
-        metavar="DIR",
-        help="folder of configurations (default: those of the package)",
-    )
+    text = "folder of configurations (default: those of the package)"
+    group.add_argument("--configs", type=Path, default=CONFIGS, metavar="DIR", help=text)
 
 
 def workspace(args: argparse.Namespace, by_size: bool = False) -> Workspace:
-    """The workspace of the flags; ``by_size``: at a scale that suits the user's text."""
     text = None
     if args.text:
         text = OwnText(tuple(args.text), args.source_lang, args.target_lang)
@@ -59,17 +47,12 @@ def workspace(args: argparse.Namespace, by_size: bool = False) -> Workspace:
 def add_row(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("row", metavar="PAPER/TABLE/ROW")
     parser.add_argument("--column", metavar="NAME", help="needed if the table has several")
-    parser.add_argument("--seed", type=seed, default=1, metavar="N")
+    parser.add_argument("--seed", type=positive, default=1, metavar="N")
 
 
 def add_devices(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("devices")
-    group.add_argument(
-        "--device",
-        choices=("auto", "cpu", "cuda"),
-        default="auto",
-        help="auto uses GPUs if there are any",
-    )
+    add_device(group)
     group.add_argument(
         "--precision",
         choices=("auto", "fp32", "fp16", "bf16"),
@@ -86,21 +69,8 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
 
 
 def add_seeds(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--seeds",
-        type=seeds,
-        default=(1,),
-        metavar="N|A,B,..",
-        help="3 means seeds 1, 2 and 3; 5,7 means 5 and 7; 5, means 5 alone (default: 1)",
-    )
-
-
-def seed(text: str) -> int:
-    """A whole number above 0 that fairseq takes as a seed."""
-    number = positive(text)
-    if number >= 2**32:
-        raise argparse.ArgumentTypeError(f"{text!r}: fairseq's seeds are below 2^32")
-    return number
+    text = "3 means seeds 1, 2 and 3; 5,7 means 5 and 7; 5, means 5 alone (default: 1)"
+    parser.add_argument("--seeds", type=seeds, default=(1,), metavar="N|A,B,..", help=text)
 
 
 def seeds(text: str) -> tuple[int, ...]:
@@ -113,24 +83,14 @@ def seeds(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError(f"{text!r}: use different numbers above 0")
     if max(numbers) > _MOST_SEEDS and "," not in text:
         raise argparse.ArgumentTypeError(f"{text!r} seeds are too many; {text}, is the seed {text}")
-    seed(str(max(numbers)))
     return tuple(numbers) if "," in text else tuple(range(1, numbers[0] + 1))
 
 
 def add_cells(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
-    parser.add_argument(
-        "names",
-        nargs=nargs,
-        metavar="PAPER/TABLE [ROW ..]",
-        help="tables, each followed by its rows (default: all rows)",
-    )
-    parser.add_argument(
-        "--columns",
-        type=lambda text: text.split(","),
-        default=[],
-        metavar="A,B",
-        help="columns (default: all columns)",
-    )
+    text = "tables, each followed by its rows (default: all rows)"
+    parser.add_argument("names", nargs=nargs, metavar="PAPER/TABLE [ROW ..]", help=text)
+    text, split = "columns (default: all columns)", lambda names: names.split(",")
+    parser.add_argument("--columns", type=split, default=[], metavar="A,B", help=text)
     add_seeds(parser)
 
 
@@ -139,27 +99,18 @@ def plans(args: argparse.Namespace) -> list[Plan]:
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:
-    """Flags of commands that do runs."""
-    parser.add_argument("--dry-run", action="store_true", help="print the plan; do nothing")
-    parser.add_argument(
-        "--prepare-only", action="store_true", help="prepare the corpora; run nothing"
-    )
-    parser.add_argument(
-        "--redo",
-        action="store_true",
-        help="delete these runs, if they are done or stale, and do them again",
-    )
-    parser.add_argument(
-        "--keep-checkpoints",
-        action="store_true",
-        help="keep all checkpoints of finished runs (default: only the averaged model)",
-    )
-    parser.add_argument(
-        "--downloads",
-        type=Path,
-        metavar="DIR",
-        help="folder of archives; those in it are not downloaded (default: OUTPUT/downloads)",
-    )
+    for flag, text in (
+        ("--dry-run", "print the plan; do nothing"),
+        ("--prepare-only", "prepare the corpora; run nothing"),
+        ("--redo", "delete these runs, if they are done or stale, and do them again"),
+        (
+            "--keep-checkpoints",
+            "keep all checkpoints of finished runs (default: the average alone)",
+        ),
+    ):
+        parser.add_argument(flag, action="store_true", help=text)
+    text = "folder of archives; those in it are not downloaded (default: OUTPUT/downloads)"
+    parser.add_argument("--downloads", type=Path, metavar="DIR", help=text)
     cluster_jobs.add_arguments(parser)
     add_workspace(parser)
     add_devices(parser)
@@ -172,7 +123,6 @@ def add_running(parser: argparse.ArgumentParser) -> None:
 
 
 def doing(args: argparse.Namespace) -> Doing:
-    """What the flags of :func:`add_running` ask for."""
     return Doing(
         *(args.device, args.gpus_per_run, args.jobs, args.threads, args.precision),
         args.compile,
@@ -191,33 +141,23 @@ SIZES = {
 
 
 def add_own(parser: argparse.ArgumentParser) -> None:
-    """Flags of systems that are trained on your text."""
     add_seeds(parser)
     group = parser.add_argument_group("of your text, besides fairseq-train's flags after --")
-    group.add_argument(
-        "--name", default="systems", metavar="NAME", help="of the comparison (default: systems)"
-    )
+    text = "of the comparison (default: systems)"
+    group.add_argument("--name", default="systems", metavar="NAME", help=text)
     for flag, (_, _, told) in SIZES.items():
         told = f"{told} (default: the profile's)"
         group.add_argument(f"--{flag}", type=positive, metavar="N", help=told)
-    group.add_argument(
-        "--write",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="write the table to a .md, .csv or .json too, or the page of report, .html; may be "
-        "repeated",
-    )
+    text = "write the table to a .md, .csv or .json too, or the page of report, .html; repeatable"
+    group.add_argument("--write", type=Path, action="append", default=[], metavar="FILE", help=text)
     parser.set_defaults(others=[])  # what follows --
 
 
 def shared(
     args: argparse.Namespace, flags: Sequence[str], model: TrainedModel | None = None
 ) -> Shared:
-    """What the flags of :func:`add_own` give all systems."""
     given: dict[str, dict[str, int]] = {"batch": {}, "checkpoints": {}}
     for flag, (part, key, _) in SIZES.items():
         if (size := getattr(args, flag.replace("-", "_"))) is not None:
             given[part][key] = size
-    return Shared(tuple(flags), **given, model=model)
+    return Shared(tuple(flags), given, model)

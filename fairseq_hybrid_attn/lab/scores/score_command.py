@@ -34,7 +34,6 @@ import argparse
 from pathlib import Path
 
 from ...errors import UserError
-from ..cli import flags
 from ..corpora.definition import read_test_sets, slices
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
@@ -144,10 +143,10 @@ def choose_metrics(args: argparse.Namespace, target: str) -> list[Metric]:
 def check_arguments(args: argparse.Namespace) -> None:
     how = {"--subwords": args.subwords, "--tokenizer": args.tokenizer}
     if args.generated:  # no defaults: a wrong guess would only show as a lower score
-        flags.require(how, "--generated needs {} as well (which may be none)")
-    else:
-        how["--missing"] = args.missing
-        flags.refuse(how, "{} needs --generated; --hypotheses is text as is")
+        if missing := [flag for flag, value in how.items() if not value]:
+            raise UserError(f"--generated needs {' and '.join(missing)} as well (it may be none)")
+    elif given := [flag for flag, value in {**how, "--missing": args.missing}.items() if value]:
+        raise UserError(f"{given[0]} needs --generated; --hypotheses is text as is")
     if bool(args.comet) != bool(args.source):
         raise UserError("--comet and --source: give both or neither")
     if args.comet and len(args.reference) > 1:

@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ..files.console import duration
 from ..files.tabular import Grid
 from ..runs.status import FAILED
+from ..runs.training_log import duration
 from ..scores.statistics import FEW_SEEDS, HOW, Estimate
 from .measuring import ColumnHead, Number, TableNumbers
 

@@ -9,7 +9,7 @@ from ..config.paper_tables import AER, Cell
 from ..files.provenance import differences
 from ..runs.plan import Plan
 from ..runs.results import read_result
-from ..runs.run_counts import RunCounts, read_counts
+from ..runs.run_scores import RunCounts, read_counts
 from ..runs.status import State, changes, status
 from ..runs.workspace import Run
 from ..scores import NAMES, Group

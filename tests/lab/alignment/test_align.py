@@ -266,7 +266,7 @@ def test_refusals(data):
             ("--output copy.pt", "copy.pt is one of the inputs"),
             ("--output o --matrices o.txt", "ends in .npz"),
             ("--gold copy.gold", "--gold needs --gold-base"),
-            ("--output o --table", "--table is about error rates"),
+            ("--output o --table", "--table and --json are about error rates"),
             ("--gold copy.gold --gold-base 1", "has 26 lines, but there are 20 sentences"),
         ],
         *command.split(),

@@ -109,7 +109,7 @@ def test_other_dictionaries_are_refused(place, exported, monkeypatch):
     shutil.copytree(exported / "bin", place / "more")
     with open(place / "more/dict.de.txt", "a") as words:
         words.write("new 1\n")
-    with pytest.raises(UserError, match=r"dictionary has \d+ words, the model .* has \d+;"):
+    with pytest.raises(UserError, match="the words are not those of the model"):
         check_dictionaries(exported / "model.pt", place / "more", ("de", "en"))
     check_dictionaries(exported / "model.pt", exported / "bin", ("de", "en"))
     first, second, *rest = read_lines(exported / "bin/dict.de.txt")

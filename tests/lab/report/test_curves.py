@@ -253,7 +253,7 @@ def test_mistakes_are_reported(runs):
         "a=a.log a=a.log": "twice",
         "a=nothing.log": "cannot be read",
         "a=nothing.json": "cannot be read",
-        "a=empty.log": "is empty",
+        "a=empty.log": "has no training records",
         "a=other.log": "--log-format json",
         "a=other.json": "has no curve",
         "a=broken.json": "its curve is invalid",

@@ -1,6 +1,5 @@
 """What a run was begun with is known as long as anything of it exists."""
 
-import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,7 +11,6 @@ from rows import CONFIGS, FULL, TABLES
 from fairseq_hybrid_attn import cross_entropy
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.config.settings import Checkpoints
-from fairseq_hybrid_attn.lab.files.console import Console
 from fairseq_hybrid_attn.lab.files.deleting import delete
 from fairseq_hybrid_attn.lab.files.json_files import read_json, write_json
 from fairseq_hybrid_attn.lab.runs import running
@@ -228,7 +226,7 @@ def test_fewer_checkpoints_are_averaged_if_a_flag_can_end_the_training(flag, run
     made = Checkpoints("update", every=500, average=5)
     train = run.settings.train | ({flag: 1} if flag else {})
     object.__setattr__(run, "settings", replace(run.settings, train=train, checkpoints=made))
-    work = RunInProgress(run, CPU, Console(), threading.Event())
+    work = RunInProgress(run, CPU)
     commands = []
     monkeypatch.setattr(work, "run_program", lambda log, command: commands.append(command))
     work.average()
@@ -322,5 +320,5 @@ def test_layers_are_compiled_where_it_pays_and_a_run_resumes_either_way(run, mon
 def test_a_training_records_whether_it_was_compiled(run, monkeypatch):
     for wanted, told in ((True, "1 GPU, fp16, compiled"), (False, "1 GPU, fp16")):
         devices = Devices("cuda", precision="fp16", compile=wanted)
-        RunInProgress(run, devices, Console(), threading.Event()).write_trained()
+        RunInProgress(run, devices).write_trained()
         assert read_json(run.folder.trained)["devices"] == told

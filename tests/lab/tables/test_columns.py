@@ -35,7 +35,7 @@ def test_tables_that_cannot_be_shown(tmp_path):
     for changed, message in [
         *(({"columns": {"x": column}}, message) for column, message in columns),
         ({"columns": {"x": {"curve": True}}, "transposed": True}, "one line per checkpoint"),
-        (with_rows(TABLE2, plain=row), "scores: long: only scores of a whole"),
+        (with_rows(TABLE2, plain=row), "columns: long: .* not aer of row plain"),
         ({"baseline": "toy/table3/plain"}, "not for the same sentences"),
     ]:
         write_configs(tmp_path, **{**files, "toy/table2.yaml": {**TABLE2, **changed}})

@@ -11,8 +11,7 @@ from refusals import check_refusals
 from workspaces import write_yaml
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.runs.run_counts import read_counts
-from fairseq_hybrid_attn.lab.runs.run_scores import scores_of
+from fairseq_hybrid_attn.lab.runs.run_scores import read_counts
 from fairseq_hybrid_attn.lab.scores import Group, statistics
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 from fairseq_hybrid_attn.lab.tables.measuring import measure
@@ -222,15 +221,3 @@ def test_a_file_of_a_run_that_is_not_what_our_commands_write_is_named(made):
         folder.counts.write_bytes(content)
         cell = made.cells("toy/table1")["ours", "bleu"]
         assert cell["ours"] == "" and "counts.json.gz is not what a run writes" in cell["state"]
-    for path, content in (
-        (folder.score, 5),
-        (folder.alignment_score, {"layer": 1}),
-        (folder.alignment_score, {"scores": {"aer": {"value": "much"}}}),
-        (folder.gates, {"models": []}),
-        (folder.gates, {"models": [{"share": 0.5, "rows": [{}]}]}),
-    ):
-        before = path.read_text() if path.exists() else "null"
-        path.write_text(json.dumps(content))
-        with pytest.raises(UserError, match=path.name):
-            scores_of(folder)
-        path.write_text(before)

@@ -63,14 +63,6 @@ def test_made_files_are_task_files_with_classes_of_equal_size(generated):
         assert {len(sentence.split()) for sentence in file.sentences} <= set(range(5, 29))
 
 
-def test_made_lengths(generated):
-    # From the description beside the published files.
-    assert LENGTHS == ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))
-    for _, label, sentence in lines_of(generated, "out/sentence_length.txt"):
-        least, most = LENGTHS[int(label)]
-        assert least <= len(sentence.split()) <= most
-
-
 def test_made_words_occur_once_and_alone(generated):
     rows = lines_of(generated, "out/word_content.txt")
     targets = {label for _, label, _ in rows}
@@ -125,15 +117,6 @@ def test_what_is_not_inverted():
         for example in found:
             assert "goes" in example.sentence
             assert (example.sentence in usual) == (example.label == "O")
-
-
-def test_the_same_seed_gives_the_same_files(generated, tmp_path):
-    common = [str(generated / "text"), *OPTIONS]
-    main([*common, "--output", str(tmp_path / "again")])
-    main([*common, "--output", str(tmp_path / "other"), "--seed", "2"])
-    for file in sorted((generated / "out").iterdir()):
-        assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes()
-        assert file.read_bytes() != (tmp_path / "other" / file.name).read_bytes()
 
 
 def test_what_cannot_be_made_is_reported_and_nothing_is_written(generated, folder):

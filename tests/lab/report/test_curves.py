@@ -10,7 +10,6 @@ from refusals import check_command_refusals
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
-from fairseq_hybrid_attn.lab.figures import style
 from fairseq_hybrid_attn.lab.report import curves_figure
 from fairseq_hybrid_attn.lab.report.curves_figure import CurvePanel
 from fairseq_hybrid_attn.lab.report.curves_measure import Curve, curves_of_log
@@ -220,27 +219,6 @@ def test_other_names_and_places_of_files(runs):
     with (runs / "b.json").open("ab") as file:
         file.write(b"| hypothesis: \xe7")  # a part of a character
     assert curves(runs=["a=run", "b b=b.json"]) == before
-
-
-def test_panels_have_bleu_and_losses(runs, monkeypatch):
-    curves("--figure", "out.png")
-    assert (runs / "out.png").read_bytes().startswith(b"\x89PNG")
-    monkeypatch.setattr(style, "save", lambda drawn, path: None)
-
-    def drawn(*arguments):
-        seen = []
-        monkeypatch.setattr(curves_figure, "draw", lambda panels, theme: seen.append(panels))
-        curves("--figure", "out.png", *arguments)
-        return seen[0]
-
-    bleu, loss = drawn()
-    assert (bleu.label, loss.label) == ("BLEU", "loss")
-    assert [(c.run, c.source) for c in bleu.curves] == [
-        *(("a", "validation"), ("a", "checkpoints"), ("b b", "validation"))
-    ]
-    assert [c.subset for c in loss.curves] == ["train", "valid", "train", "valid"]
-    (aer,) = drawn("--panels", "aer")
-    assert [(c.what, c.values) for c in aer.curves] == [("aer", (30, 40))]
 
 
 def test_mistakes_are_reported(runs):

@@ -218,7 +218,8 @@ def test_a_corpus_that_fails_is_told_by_its_log(cluster):
     corpus = re.search(r"corpus toy-\w+: job (\d+)$", first, re.M)[1]
     wait_for(lambda: state(corpus) == "FAILED" and state(job_of(first, "plain")) == "CANCELLED")
     again, status = reproduce(cluster, *asked)
-    log = re.search(rf"corpus toy-\w+: job {corpus} FAILED: see (.*/{corpus}_0_log)\.err, and ", again)
+    told = rf"corpus toy-\w+: job {corpus} FAILED: see (.*/{corpus}_0_log)\.err, and "
+    log = re.search(told, again)
     assert status == 1 and log, again
     assert f"job {job_of(first, 'plain')} FAILED: it had not begun" in again
     assert "has 1 lines, but" in Path(f"{log[1]}.err").read_text()

@@ -75,6 +75,10 @@ WRONG = [
     (base(checkpoints={"curve": 4}), "rows: plain.*not among"),  # 150 / 4
     (base(checkpoints={"curve": 10}), "rows: plain.*not among"),  # each 15, and saved each 25
     (base(checkpoints={"unit": "epoch", "curve": 2}), "rows: plain.*curve needs updates"),
+    (
+        base(checkpoints={"curve-on": "train"}),
+        "toy.yaml: checkpoints: curve-on: train: use test",
+    ),
 ]
 
 

@@ -240,9 +240,3 @@ def test_maps_of_a_typed_sentence(tmp_path, translator, capsys):
     ((best,),) = translator.translate([LINE])
     assert (model["name"], sentence["source"]) == (FIRST.name, LINE.split())
     assert sentence["target"] == list(best.tokens)
-
-
-def test_importing_the_package_loads_no_laboratory():
-    program = "import fairseq_hybrid_attn, sys; fairseq_hybrid_attn.load; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment())
-    assert b"fairseq_hybrid_attn.lab" not in done.stdout and b" fairseq " not in done.stdout

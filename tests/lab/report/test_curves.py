@@ -48,8 +48,7 @@ def losses(records):
     return {updates: values["loss"] for updates, values in records.items()}
 
 
-@pytest.mark.parametrize("layout", [FAIRSEQ, HYDRA], ids=["fairseq", "hydra"])
-@pytest.mark.parametrize("form", ["json", "simple"])
+@pytest.mark.parametrize(("form", "layout"), [("json", FAIRSEQ), ("simple", HYDRA)])
 def test_logs_are_read_as_fairseq_writes_them(folder, form, layout):
     handler = logging.FileHandler("train.log")
     handler.setFormatter(logging.Formatter(layout))

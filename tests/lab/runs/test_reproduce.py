@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -15,7 +14,7 @@ from cli import command, environment, run, weights
 from made_runs import MadeWorkspace, read_lines
 from refusals import check_command_refusals
 from sacrebleu_command import sacrebleu_command
-from workspaces import SETTINGS, UPDATES, write_configs, write_text
+from workspaces import UPDATES, write_configs, write_text
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
@@ -116,31 +115,6 @@ def test_running_again_does_nothing(reproduced, place):
     done = run("fairseq-hybrid", *reproduce("out", "mixed"), cwd=place)
     assert files() == before
     assert "train: done" not in done.stdout
-
-
-def test_what_has_changed_is_stale_and_kept(reproduced, place, tmp_path):
-    made, _ = reproduced
-    assert re.search(r"mixed/bleu/seed1 .* done", made.hybrid("runs"))
-    beam = {**SETTINGS, "generate": {**SETTINGS["generate"], "beam": 3}}
-    configs = write_configs(tmp_path / "configs", **{"settings/toy.yaml": beam})
-    where = ("--configs", configs, "--text", "text", "--output", "out")
-    shown = made.hybrid("runs", *where)
-    assert re.search(r"mixed/bleu/seed1 .* begun \(trained; configuration changed: gen", shown)
-    printed = made.hybrid("table", "toy/table1", *where)
-    assert "†" in printed and "configuration changed" in printed
-    longer = {**SETTINGS, "train": {**SETTINGS["train"], "max-update": 2 * UPDATES}}
-    write_configs(configs, **{"settings/toy.yaml": longer})
-    refused = run(
-        "fairseq-hybrid", *reproduce("out", "mixed", configs=configs), cwd=place, expect=1
-    )
-    assert "--redo" in refused.stderr and "Traceback" not in refused.stderr
-    assert result(made, "mixed")
-    # Another text in a folder of the same name.
-    shutil.copytree(place / "text", tmp_path / "text")
-    (tmp_path / "text/train.de").write_text((place / "text/train.de").read_text().upper())
-    where = ("--configs", "configs", "--text", tmp_path / "text", "--output", "out")
-    shown = made.hybrid("runs", *where)
-    assert re.search(r"mixed/bleu/seed1 .* stale \(data changed\)", shown)
 
 
 def start(place, output):

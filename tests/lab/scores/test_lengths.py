@@ -12,7 +12,6 @@ from fairseq_hybrid_attn.lab.figures import style
 from fairseq_hybrid_attn.lab.scores import lengths_figure
 from fairseq_hybrid_attn.lab.scores.lengths_measure import (
     GroupScores,
-    groups_of,
 )
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 from fairseq_hybrid_attn.lab.scores.statistics import Compared, Estimate, difference
@@ -58,14 +57,6 @@ def lengths(*arguments, files=FILES, systems=SYSTEMS):
     main(["lengths", *files, *systems, "--json", "out.json", *arguments])
     with open("out.json", encoding="utf-8") as file:
         return json.load(file)
-
-
-def test_groups_are_open_below_and_closed_above():
-    for words in range(120):
-        found = [words in group for group in groups_of((3, 4, 100))]
-        assert found == [0 < words <= 3, words == 4, 4 < words <= 100, words > 100]
-    names = "(0,10] (10,20] (20,30] (30,40] (40,50] (50,∞)".split()
-    assert list(map(str, groups_of())) == names
 
 
 EDGES = [(0, 10), (10, 20), (20, 30), (30, 40), (40, 50), (50, 1000)]

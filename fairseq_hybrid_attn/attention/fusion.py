@@ -95,8 +95,8 @@ class Fusion(nn.Module):
         fused = (shares.unsqueeze(-1) * by_head).sum(dim=0).flatten(-2)
         if self.gate_kind is None:
             return fused, None
-        branch = self.gate_kind.branch
-        return fused, shares if branch is None else shares[branch]
+        branch = self.gate_kind.branch  # if there is none of this number, whoever shows it says so
+        return fused, shares[branch] if branch in range(len(shares)) else shares
 
 
 class Sum(Fusion):

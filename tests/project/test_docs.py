@@ -2,7 +2,9 @@
 
 import re
 import runpy
+import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from fairseq_hybrid_attn import record_attention, words
 from fairseq_hybrid_attn.models.config import FlatTransformerConfig
 
 ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
 MODELS = (ROOT / "docs/models.md").read_text()
 #: With the second name of a row, `…_base`, in full.
 SIZES = re.sub(r"`(\w+)`, `…(\w+)`", r"`\1`, `\1\2`", MODELS)
@@ -36,6 +39,28 @@ def snippet(page: str, first_line: str) -> str:
     return code
 
 
+def test_the_readme_shows_what_its_commands_print():
+    """Those with a dollar before them; `scripts/demo.sh` is too long for a test."""
+    found = re.findall(r"^    \$ (.*)\n((?:    [^$\n].*\n)+)", README, re.MULTILINE)
+    shown = {command: output for command, output in found if "demo.sh" not in command}
+    assert len(shown) == 2
+    for command, output in shown.items():
+        program = subprocess.run(command, shell=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert textwrap.dedent(output).rstrip() in program.stdout, command
+
+
+def test_the_differences_in_the_readme_are_those_of_the_numbers_beside_them():
+    """As shown, rounded."""
+    rows = re.findall(
+        r"^\| (?:Transformer|MMA|HySAN e1|Hybrid gate) \|(.*)\|$", README, re.MULTILINE
+    )
+    assert len(rows) == 4
+    for row in rows:
+        numbers = [float(cell.partition("±")[0]) for cell in row.split("|")]
+        for with_, without, difference in (numbers[:3], numbers[3:]):
+            assert round(with_ - without, 1) == difference
+
+
 def test_links_have_targets():
     for page in PAGES:
         for link in re.findall(
@@ -53,7 +78,7 @@ def test_the_picture_is_of_the_patterns():
 
 def test_a_custom_pattern_is_a_class_and_a_word(monkeypatch):
     monkeypatch.setattr(words, "_PATTERNS", {"encoder": {}, "decoder": {}})
-    exec(snippet("README.md", "from dataclasses"), {})
+    exec(snippet("docs/extending.md", "from dataclasses"), {})
     model = build("transformer_hysan", **{**TINY, "encoder_branches": "global,s2"})
     with record_attention(model) as records:
         model.encoder(torch.tensor([[5, 6, 7, 8, 9, 2]]))

@@ -37,6 +37,7 @@ TRAINING, FOLLOWING = "training", "following"
 #: What a change in an identity is a change of, for display.
 PARTS = {
     "settings": "configuration",
+    "direction": "direction",
     "data": "data",
     "corpus": "data",
     "alignments": "data",
@@ -135,6 +136,8 @@ def identity(run: Run) -> dict[str, dict[str, str | None]]:
     made = manifest.digests if manifest else (None, None)
     for part, *digests in zip(parts.values(), run.settings.digests, run.data, made, strict=True):
         part.update(zip(("settings", "data", "corpus"), digests, strict=True))
+    if run.texts is not None:
+        parts[TRAINING]["direction"] = "-".join(run.recipe.languages)
     if manifest and run.settings.needs_alignments:
         parts[TRAINING]["alignments"] = manifest.alignments
     if WEIGHTS_OF in train:

@@ -46,9 +46,10 @@ def cluster(tmp_path_factory):
         yield folder
 
 
-def reproduce(folder, *words, **variables):
+def reproduce(folder, *words, text="text", **variables):
     """What the command prints, and its exit status."""
-    arguments = ("reproduce", "toy/table1", *WHERE, *words, "--slurm")
+    where = [text if word == "text" else word for word in WHERE]
+    arguments = ("reproduce", "toy/table1", *where, *words, "--slurm")
     done = subprocess.run(
         command("fairseq-hybrid", *arguments),
         cwd=folder,
@@ -212,14 +213,15 @@ def test_interrupted_jobs_end_as_undisturbed_ones(cluster):
 
 @pytest.mark.slow
 def test_a_corpus_that_fails_is_told_by_its_log(cluster):
-    asked = ("plain", "--text", "unequal", "--corpus-sbatch", "mem=1G cpus-per-task=2")
-    first, status = reproduce(cluster, *asked)
+    asked = ("plain", "--corpus-sbatch", "mem=1G cpus-per-task=2")
+    first, status = reproduce(cluster, *asked, text="unequal")
     assert status == 0
     corpus = re.search(r"corpus toy-\w+: job (\d+)$", first, re.M)[1]
     wait_for(lambda: state(corpus) == "FAILED" and state(job_of(first, "plain")) == "CANCELLED")
-    again, status = reproduce(cluster, *asked)
-    told = rf"corpus toy-\w+: job {corpus} FAILED: see (.*/{corpus}_0_log)\.err, and "
-    log = re.search(told, again)
+    again, status = reproduce(cluster, *asked, text="unequal")
+    log = re.search(
+        rf"corpus toy-\w+: job {corpus} FAILED: see (.*/{corpus}_0_log)\.err, and ", again
+    )
     assert status == 1 and log, again
     assert f"job {job_of(first, 'plain')} FAILED: it had not begun" in again
     assert "has 1 lines, but" in Path(f"{log[1]}.err").read_text()

@@ -62,6 +62,11 @@ def test_redo_deletes_what_is_there_and_resumes_what_is_begun(stale, monkeypatch
         assert not stale.run(row, seed=seed).folder.begun.exists()
 
 
+def test_a_run_of_the_other_direction_is_stale(made):
+    printed = made.hybrid(*HERE, "--source-lang", "en", "--dry-run")
+    assert "ours/bleu/seed1: stale (data and direction changed); left as it is" in printed
+
+
 def test_runs_are_checked_with_the_profile_and_the_text_that_they_had(stale):
     run = stale.run("ours")
     begun = json.loads(run.folder.begun.read_text())

@@ -254,7 +254,8 @@ def do_run(run: Run, devices: Devices, keep_checkpoints: bool) -> None:
     from .running import RunInProgress
 
     import_user_dir(run.workspace.user_dir)
-    [here] = slots(devices.kind, devices.world, 1, devices.threads, devices.precision)
+    how = devices.threads, devices.precision, devices.compile
+    [here] = slots(devices.kind, devices.world, 1, *how)
     RunInProgress(run, here, Console(), threading.Event(), keep_checkpoints).complete()
 
 

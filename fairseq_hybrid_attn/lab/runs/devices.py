@@ -6,7 +6,7 @@ import math
 import os
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
 
 from ...errors import UserError
@@ -28,6 +28,8 @@ GPU_PRECISIONS = ("fp16", "bf16", "fp32")
 
 #: The fewest tokens that a device takes at once; with fewer, a long sentence could stop training.
 SMALLEST_SHARE = 512
+#: With fewer at once, most of a GPU is idle.
+LEAST_OF_GPU = 2048
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Devices:
     visible: tuple[int, ...] = ()  # the GPUs of this node that the run uses; empty: all of them
     threads: int = 1  # of a process on CPU
     precision: str = "fp32"  # or bf16, on a GPU fp16; auto is left to the run
+    compile: bool | None = None  # the layers of our models; None is left to the run
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
         environment = dict(base)
@@ -53,10 +56,11 @@ class Devices:
         return environment
 
     def __str__(self) -> str:
+        compiled = ", compiled" * (self.compile is True)
         if self.kind == "cpu":
             bfloat16 = ", bf16" * (self.precision == "bf16")
-            return f"CPU, {self.threads} thread{'s' * (self.threads > 1)}{bfloat16}"
-        return f"{self.world} GPU{'s' * (self.world > 1)}, {self.precision}"
+            return f"CPU, {self.threads} thread{'s' * (self.threads > 1)}{bfloat16}{compiled}"
+        return f"{self.world} GPU{'s' * (self.world > 1)}, {self.precision}{compiled}"
 
 
 def share_out(batch: Batch, world: int) -> tuple[int, int]:
@@ -75,7 +79,13 @@ def share_out(batch: Batch, world: int) -> tuple[int, int]:
 
 
 def slots(
-    kind: str, per_run: int, jobs: int | None, threads: int, precision: str, pretend: bool = False
+    kind: str,
+    per_run: int,
+    jobs: int | None,
+    threads: int,
+    precision: str,
+    compile: bool | None = None,
+    pretend: bool = False,
 ) -> list[Devices]:
     """The slots in which runs can work side by side: ``jobs``, by default as many as fit.
 
@@ -89,14 +99,15 @@ def slots(
     if kind == "cpu" or (kind == "auto" and count == 0 and per_run == 1):
         check_cpu_precision(precision)
         room = max(1, default_workers() // threads)
-        cpu = Devices("cpu", threads=threads, precision=precision)
+        cpu = Devices("cpu", threads=threads, precision=precision, compile=compile)
         return [cpu] * min(jobs or room, room)
+    gpus = Devices("cuda", per_run, precision=precision, compile=compile)
     if count < per_run and pretend:
-        return [Devices("cuda", per_run, precision=precision)] * (jobs or 1)
+        return [gpus] * (jobs or 1)
     if count < per_run:
         raise UserError(f"{per_run} GPUs for each run are requested, but only {count} found")
     groups = [range(i, i + per_run) for i in range(0, count - per_run + 1, per_run)]
-    every = [Devices("cuda", per_run, tuple(group), precision=precision) for group in groups]
+    every = [replace(gpus, visible=tuple(group)) for group in groups]
     return list(islice(cycle(every), jobs or len(every)))
 
 
@@ -142,14 +153,16 @@ def launcher(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def of_launched(launched: Mapping[str, str], kind: str, precision: str) -> Devices:
+def of_launched(
+    launched: Mapping[str, str], kind: str, precision: str, compile: bool | None = None
+) -> Devices:
     """The devices of the processes that a launcher started, one for each."""
     world = int(launched["WORLD_SIZE"])
     if kind == "cpu" or (kind == "auto" and cuda_count() == 0):
         threads = int(os.environ.get("OMP_NUM_THREADS") or 1)
         check_cpu_precision(precision)
-        return Devices("cpu", world, threads=threads, precision=precision)
-    return Devices("cuda", world, precision=precision)
+        return Devices("cpu", world, threads=threads, precision=precision, compile=compile)
+    return Devices("cuda", world, precision=precision, compile=compile)
 
 
 def check_cpu_precision(precision: str) -> None:

@@ -28,6 +28,7 @@ class Doing:
     jobs: int | None = None  # runs side by side; None: as many as fit
     threads: int = 1  # of a run on CPU
     precision: str = "auto"
+    compile: bool | None = None  # None: where it pays
     dry_run: bool = False
     prepare_only: bool = False
     redo: bool = False
@@ -70,7 +71,7 @@ def do(plans: Sequence[Plan], doing: Doing, show: Callable[[Plan], str]) -> None
     """Print plans, do what is missing of them, and print what ``show`` gives for each."""
     # The devices of jobs are not those of this machine.
     device = "cuda" if doing.slurm and doing.device == "auto" else doing.device
-    how = (device, doing.gpus, doing.jobs, doing.threads, doing.precision)
+    how = (device, doing.gpus, doing.jobs, doing.threads, doing.precision, doing.compile)
     where = slots(*how, pretend=doing.dry_run or doing.slurm is not None)
     checked = [plan.check(where[0]) for plan in plans]
     faults = list(dict.fromkeys(f"  {fault}" for _, found in checked for fault in found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from ..corpora.own import pairs_given
-from .devices import Devices, share_out
+from .devices import LEAST_OF_GPU, Devices, share_out
 from .plan import Plan
 from .status import REDO, State, Status, devices_of
 from .workspace import Run
@@ -39,7 +39,7 @@ def describe(
 
 def _rows_have(runs: list[Run], devices: Devices) -> list[str]:
     """What the rows' own settings, which a profile does not override, make of it."""
-    trained = [run for run in runs if not run.settings.aligner and run.settings.updates != 0]
+    trained = [run for run in runs if _trains(run)]
     facts: dict[str, list] = {
         "models": [run.settings.train.get("arch") for run in trained],
         "training": [_length(run) for run in trained],
@@ -99,14 +99,27 @@ def _runs(able: list[tuple[Run, Status]], slots: list[Devices], redo: bool) -> l
         lines.append(line)
     if not redo and any(state.state is State.STALE for _, state in able):
         lines.append(f"   {REDO}")
+    tokens = [
+        share_out(run.settings.batch, slots[0].world)[0]
+        for run, state in able
+        if state.is_to_do(redo) and _trains(run)
+    ]
+    if slots[0].kind == "cuda" and tokens and min(tokens) < LEAST_OF_GPU:
+        few = f"{min(tokens):,} tokens at once leave a GPU mostly idle"
+        lines.append(f"   {few}: use fewer GPUs for a run, or let runs share one (--jobs)")
     return lines
+
+
+def _trains(run: Run) -> bool:
+    return not run.settings.aligner and run.settings.updates != 0
 
 
 def _work(run: Run, devices: Devices) -> str:
     if run.settings.updates == 0:
         return "translates as it is"
     max_tokens, update_freq = share_out(run.settings.batch, devices.world)
-    return f"{_length(run)} ({devices.world} x {max_tokens} tokens x {update_freq})"
+    compiled = ", compiled" * bool(devices_of(run, devices).compile)
+    return f"{_length(run)} ({devices.world} x {max_tokens} tokens x {update_freq}){compiled}"
 
 
 def _length(run: Run) -> str:

@@ -343,6 +343,7 @@ def _device_flags(devices: Devices) -> list[str]:
     return [
         *flags(distributed_world_size=devices.world),
         *_PRECISIONS[devices.precision],
+        *flags(compile=devices.compile),
         # Otherwise fairseq would send the pickled checkpoint to the other processes.
         *flags(load_checkpoint_on_all_dp_ranks=several),
         *(flags(cpu=True, num_workers=0) if on_cpu else []),

@@ -46,7 +46,8 @@ def run(args: argparse.Namespace) -> None:
         print(yaml.safe_dump(asked.settings.as_dict(), sort_keys=False, allow_unicode=True), end="")
         return
     if args.script:
-        if args.devices or args.device != "auto" or args.precision != "auto":
+        of_devices = args.device, args.precision, args.compile, args.devices
+        if of_devices != ("auto", "auto", None, None):
             raise UserError("a script is for any devices: set its GPUS or DEVICE when it runs")
         print(script(asked, args.command_line), end="")
         return
@@ -54,9 +55,9 @@ def run(args: argparse.Namespace) -> None:
         kind = "cpu" if args.device == "cpu" else "cuda"
         if kind == "cpu":
             check_cpu_precision(args.precision)
-        devices = Devices(kind, args.devices, (), 1, args.precision)
+        devices = Devices(kind, args.devices, (), 1, args.precision, args.compile)
     else:
-        devices = slots(args.device, 1, 1, 1, args.precision)[0]
+        devices = slots(args.device, 1, 1, 1, args.precision, args.compile)[0]
     devices = devices_of(asked, devices)
     print(f"# {asked.name} ({asked.workspace.label})")
     print(f"# Its corpus is prepared by: {preparing(args)}")

@@ -120,7 +120,7 @@ def own_system(args: argparse.Namespace, model: TrainedModel | None) -> tuple[st
 
 def train_launched(plan: Plan, launched: Mapping[str, str], how: Doing) -> None:
     """Be one of the processes, a device each, that torchrun or SLURM has started for a run."""
-    devices = of_launched(launched, how.device, how.precision)
+    devices = of_launched(launched, how.device, how.precision, how.compile)
     # All processes check before any of them starts: if one alone stopped here, the others
     # would wait for it.
     able, faults = plan.check(devices)

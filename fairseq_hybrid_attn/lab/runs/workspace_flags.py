@@ -13,6 +13,7 @@ from ..models.trained import TrainedModel
 from . import cluster_jobs
 from .doing import Doing, Shared
 from .plan import Plan, make_plans
+from .status import WORTH_COMPILING
 from .workspace import OwnText, Workspace, make_workspace
 
 #: More are a seed without its comma.
@@ -75,6 +76,12 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="precision of training; auto: fp16 on a GPU; on a CPU bf16 if it has AVX512-BF16 or "
         "AMX, else fp32",
+    )
+    group.add_argument(
+        "--compile",
+        action=argparse.BooleanOptionalAction,
+        help="compile the layers of this package's models (default: on a GPU, but for trainings "
+        f"of fewer than {WORTH_COMPILING:,} updates)",
     )
 
 
@@ -168,6 +175,7 @@ def doing(args: argparse.Namespace) -> Doing:
     """What the flags of :func:`add_running` ask for."""
     return Doing(
         *(args.device, args.gpus_per_run, args.jobs, args.threads, args.precision),
+        args.compile,
         *(args.dry_run, args.prepare_only, args.redo, args.keep_checkpoints, args.downloads),
         slurm=cluster_jobs.options(args),
     )

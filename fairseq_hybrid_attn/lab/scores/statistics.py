@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, variance
 
 import numpy as np
-from scipy.stats import t as student
 
 from .counts import SAMPLES, Score, SentenceCounts
 
@@ -61,6 +60,7 @@ class Estimate:
             return None
         if not self.freedom:  # the same translations
             return float(self.value == 0)
+        student = _student()
         errors = abs(self.value) / self.half * student.ppf(0.975, self.freedom)
         return 2 * float(student.sf(errors, self.freedom))
 
@@ -110,8 +110,14 @@ def combined(
     if total == 0:
         return Estimate(value, by_seed, 0.0, None, covers)
     freedom = total**2 / (of_seeds**2 / max(1, count - 1) + of_sentences**2 / max(1, sentences - 1))
-    half = float(student.ppf(0.975, freedom)) * math.sqrt(total)
+    half = float(_student().ppf(0.975, freedom)) * math.sqrt(total)
     return Estimate(value, by_seed, half, freedom, covers)
+
+
+def _student():
+    from scipy.stats import t  # here: no --help needs it, and it takes most of a second
+
+    return t
 
 
 def _mean_drawn(counts: list[SentenceCounts | None]) -> np.ndarray | None:

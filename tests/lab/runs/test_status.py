@@ -265,7 +265,7 @@ def test_a_training_on_gpus_keeps_its_precision(run):
     assert devices_of(run, auto).precision == "fp16"
     assert devices_of(run, replace(auto, precision="bf16")).precision == "bf16"
     begin(run, single)
-    assert devices_of(run, auto) == devices_of(run, single) == single
+    assert devices_of(run, auto).precision == devices_of(run, single).precision == "fp32"
     check_begun(run, replace(single, precision="fp16"))
     run.folder.checkpoints.mkdir()
     (run.folder.checkpoints / "checkpoint_last.pt").touch()
@@ -273,3 +273,41 @@ def test_a_training_on_gpus_keeps_its_precision(run):
         check_begun(run, devices)
     with pytest.raises(UserError, match="begun in fp32 and would go on in fp16; leave out"):
         check_begun(run, replace(single, precision="fp16"))
+
+
+def test_layers_are_compiled_where_it_pays_and_a_run_resumes_either_way(run, monkeypatch):
+    monkeypatch.setenv("CC", "cc")
+    gpu = Devices("cuda", precision="fp16")
+
+    def compiled(devices, **train):
+        train = {flag: v for flag, v in {**run.settings.train, **train}.items() if v is not None}
+        changed = replace(run, settings=replace(run.settings, train=train))
+        found = devices_of(changed, devices)
+        command = changed.commands(found).train(1)
+        assert ("--compile" in command) == ("compiled" in str(found)) == found.compile
+        return found.compile
+
+    by_epochs = {"max-update": None, "max-epoch": 45}
+    never, always = (replace(gpu, compile=wanted) for wanted in (False, True))
+    assert compiled(gpu) and compiled(replace(gpu, world=4)) and not compiled(never)
+    assert not compiled(CPU) and compiled(replace(CPU, compile=True))
+    assert compiled(gpu, **{"max-update": 10_000}) and compiled(gpu, **by_epochs)
+    assert not compiled(gpu, **{"max-update": 9_999}) and compiled(always, **{"max-update": 9_999})
+    for other in ({"arch": "transformer"}, {"checkpoint-activations": True}, {"max-update": 0}):
+        assert not compiled(always, **other)
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", "")
+    assert not compiled(gpu) and compiled(always)
+
+    begin(run, devices_of(run, never))
+    run.folder.checkpoints.mkdir()
+    (run.folder.checkpoints / "checkpoint_last.pt").touch()
+    begin(run, devices_of(run, always))
+    assert status(run).state is State.BEGUN
+
+
+def test_a_training_records_whether_it_was_compiled(run, monkeypatch):
+    for wanted, told in ((True, "1 GPU, fp16, compiled"), (False, "1 GPU, fp16")):
+        devices = Devices("cuda", precision="fp16", compile=wanted)
+        RunInProgress(run, devices, Console(), threading.Event()).write_trained()
+        assert read_json(run.folder.trained)["devices"] == told

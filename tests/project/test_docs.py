@@ -89,7 +89,7 @@ def test_a_custom_pattern_is_a_class_and_a_word(monkeypatch):
 
 
 def test_the_page_on_python_is_a_program(tmp_path, monkeypatch, capsys):
-    """It averages two models, translates, records, draws and scores."""
+    """It averages two models, translates, records and scores."""
     make_data(tmp_path, ("mma",))
     (tmp_path / "model").mkdir()
     (tmp_path / "data").mkdir()
@@ -107,9 +107,7 @@ def test_the_page_on_python_is_a_program(tmp_path, monkeypatch, capsys):
     found = scope["model"].state_dict()["encoder.layers.0.fc1.weight"]
     assert torch.allclose(found, 2 * state["model"]["encoder.layers.0.fc1.weight"])
     assert len(scope["translations"]) == 2
-    assert scope["words"] == ["Da@@", "s", "Haus", "</s>"]
     assert scope["record"].weights.shape == (1, 1, 4, 4, 4)
-    assert Path("map.png").read_bytes().startswith(b"\x89PNG")
     assert re.search(r"^\d+\.\d\d nrefs:1\|", capsys.readouterr().out, re.MULTILINE)
 
 

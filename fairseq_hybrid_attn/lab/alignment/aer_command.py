@@ -18,6 +18,7 @@ from ...errors import UserError
 from ..corpora.link_files import Gold, Lengths, read_gold, read_lengths, read_pharaoh
 from ..files.json_files import write_json
 from ..files.tabular import Grid
+from ..files.text import few
 from ..files.writing import check_outputs
 from ..scores.counts import SentenceCounts, scores_as_dict
 from .error_rate import RATES, count, rates, undefined
@@ -110,8 +111,8 @@ def print_rates(gold: Gold, systems: dict[str, SentenceCounts]) -> None:
     print(Grid(headings, rows, left=1).terminal())
     for name, counts in systems.items():
         if lacking := undefined(counts):
-            shown = ", ".join(map(str, lacking[:_SHOWN])) + ", …" * (len(lacking) > _SHOWN)
             what = "no links, no sure gold links; counted from 1"
+            shown = few(lacking, _SHOWN)
             print(f"{name}: no AER in {len(lacking):,} sentences ({what}): {shown}")
 
 
@@ -126,7 +127,6 @@ def per_cent(rate: float | None) -> str:
 
 
 def gold_as_dict(args: argparse.Namespace, gold: Gold) -> dict:
-    """The gold file, for JSON."""
     return {
         "gold": str(args.gold),
         "gold_base": args.gold_base,

@@ -121,7 +121,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def all_links(sentence: AlignedSentence, end_symbol: bool) -> dict[Key, Links]:
-    """The links by every layer and head, and by their means."""
     layers, heads = ([*range(1, n + 1), AVERAGE] for n in sentence.attention.shape[:2])
     return {
         (layer, head): sentence.links(layer, head, end_symbol=end_symbol)

@@ -49,45 +49,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    parts = read_parts(args)
-    check_suffixes(args, parts)
-    source = [sentence.words for part in parts.values() for sentence in part.source]
-    target = [sentence.words for part in parts.values() for sentence in part.target]
-    warn_of_long(parts)
-    print(f"aligning {len(source):,} sentence pairs in both directions", flush=True)
-    directions = align_words(source, target)
-    links = (symmetrise(*pair, args.symmetrise) for pair in zip(*directions, strict=True))
-    for prefix, part in parts.items():
-        write(args, prefix, part, [next(links) for _ in part.source])
-
-
-def read_parts(args: argparse.Namespace) -> dict[str, Bitext]:
     prefixes = list(filter(None, (args.trainpref, args.validpref, args.testpref)))
     if not prefixes:
         raise UserError("give text to align: --trainpref, --validpref, --testpref")
     if len(set(prefixes)) < len(prefixes):
         raise UserError("--trainpref, --validpref and --testpref must differ")
     languages = (args.source_lang, args.target_lang)
-    paths = {
-        prefix: [Path(f"{prefix}.{language}") for language in languages] for prefix in prefixes
-    }
-    return {
-        prefix: read_bitext(source, target, args.subwords)
-        for prefix, (source, target) in paths.items()
-    }
-
-
-def check_suffixes(args: argparse.Namespace, parts: dict[str, Bitext]) -> None:
-    languages = (args.source_lang, args.target_lang)
+    files = {prefix: [Path(f"{prefix}.{lang}") for lang in languages] for prefix in prefixes}
     suffixes = {"--align-suffix": args.align_suffix, "--word-suffix": args.word_suffix}
     outputs = {
         f"{flag} {suffix} ({prefix})": Path(f"{prefix}.{suffix}")
-        for prefix in parts
+        for prefix in prefixes
         for flag, suffix in suffixes.items()
         if suffix
     }
-    inputs = [Path(f"{prefix}.{language}") for prefix in parts for language in languages]
-    check_outputs(outputs, inputs)
+    check_outputs(outputs, [path for pair in files.values() for path in pair])
+    parts = {
+        prefix: read_bitext(source, target, args.subwords)
+        for prefix, (source, target) in files.items()
+    }
+    words = (
+        [sentence.words for part in parts.values() for sentence in part.source],
+        [sentence.words for part in parts.values() for sentence in part.target],
+    )
+    warn_of_long(parts)
+    print(f"aligning {len(words[0]):,} sentence pairs in both directions", flush=True)
+    directions = align_words(*words)
+    links = (symmetrise(*pair, args.symmetrise) for pair in zip(*directions, strict=True))
+    for prefix, part in parts.items():
+        write(args, prefix, part, [next(links) for _ in part.source])
 
 
 def warn_of_long(parts: dict[str, Bitext]) -> None:

@@ -37,8 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from . import gates_figure  # here and below: these import torch, which takes seconds
-    from .gates_measure import ModelGates, measure_gates
+    from .gates import ModelGates, draw, measure_gates  # here: it imports torch
 
     if args.tags and args.tagger:
         raise UserError("give one of --tags FILE and --tagger LANGUAGE")
@@ -70,5 +69,5 @@ def run(args: argparse.Namespace) -> None:
     outputs.write(
         args,
         {"tags": tagged_by, "models": [vars(gates) for gates in models]},
-        lambda theme: gates_figure.draw(models, theme),
+        lambda theme: draw(models, theme),
     )

@@ -26,8 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from . import heads_figure  # here: these import torch, which takes seconds
-    from .heads_measure import measure_heads
+    from .heads import draw, measure_heads  # here: it imports torch, which takes seconds
 
     trained = arguments.named_models(args.models, args.names, args.data)
     outputs.check(args, arguments.files_of(args, trained))
@@ -42,5 +41,5 @@ def run(args: argparse.Namespace) -> None:
     outputs.write(
         args,
         {"models": [vars(heads) for heads in models]},
-        lambda theme: heads_figure.draw(models, theme),
+        lambda theme: draw(models, theme),
     )

@@ -26,14 +26,12 @@ from tqdm import tqdm
 
 from ...errors import UserError
 from ..corpora.words import split_words, text_of, words_of
-from ..files.text import read_lines
+from ..files.text import few, read_lines
 
 #: In the order of the hybrid-gate paper's Fig. 4.
 UNIVERSAL = (
     *("NOUN", "VERB", "ADJ", "ADV", "CONJ", "PRON", "DET", "PRT", "ADP", "NUM", "SYM", "X"),
 )
-
-_SHOWN = 5  # lines that a message names
 
 #: From beginnings of a tagger's tags to universal ones; the longest that fits counts.
 _Table = dict[str, str]
@@ -82,9 +80,8 @@ def read_tags(path: Path, words: Sequence[Sequence[str]]) -> list[list[str]]:
         if len(line) != len(sentence)
     ]
     if wrong:
-        more = f"; and {len(wrong) - _SHOWN:,} more lines" if len(wrong) > _SHOWN else ""
         raise UserError(
-            f"--tags {path}: {'; '.join(wrong[:_SHOWN])}{more}. It needs a tag for each word "
+            f"--tags {path}: {few(wrong, between='; ')}. It needs a tag for each word "
             "of the model's text, as --subwords joins them"
         )
     return tags

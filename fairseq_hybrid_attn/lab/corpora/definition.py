@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from ...errors import UserError
 from ..files.checksums import digest
+from ..files.json_files import read_json
 from ..files.typed import (
     BY_PROGRAM,
     Count,
@@ -35,7 +36,8 @@ _DIGITS = "use 64 digits of 0-9 and a-f, in quotes; leave it out if unknown"
 Checksum = Annotated[str, matching("[0-9a-f]{64}", _DIGITS)]
 Character = Annotated[str, matching("(?s).", "use a single character")]
 
-TEST_SETS = "tests.json"  # in raw/, see test_sets.py
+TEST_SETS = "tests.json"  # in raw/, see :func:`read_test_sets`
+TestSets = dict[str, int]  # name of a set -> its number of sentences, in their order
 GOLD_BASE = 0  # the number of the first word in prepared hand-made alignments
 
 
@@ -90,7 +92,6 @@ class Subwords:
 
     @property
     def one_dictionary(self) -> bool:
-        """Whether both sides have one dictionary."""
         return self.joint if self.joined_dictionary is None else self.joined_dictionary
 
 
@@ -184,7 +185,7 @@ class Corpus:
 
     @property
     def has_named_tests(self) -> bool:
-        """Whether its test text consists of named sets (see ``corpora/test_sets.py``)."""
+        """Whether its test text consists of named sets."""
         return any(part.startswith(NAMED_TEST) for part in self.options.get("files", ()))
 
     @property
@@ -239,6 +240,35 @@ class Corpus:
 
 def is_test(part: str) -> bool:
     return part == PARTS[2] or part.startswith(NAMED_TEST)
+
+
+def read_test_sets(path: Path, sentences: int) -> TestSets:
+    """Read which test sets, one after the other, a test text consists of."""
+    sets = read_json(path)
+    if sets is None:
+        raise UserError(f"{path} does not exist")
+    counts = sets.values() if isinstance(sets, dict) else ()
+    if not counts or not all(type(count) is int and count > 0 for count in counts):
+        raise UserError(f'{path}: name sets and numbers of sentences, as in {{"news": 1000}}')
+    if sum(sets.values()) != sentences:
+        raise UserError(
+            f"{path}: its sets have {sum(sets.values()):,} sentences, the test text {sentences:,}"
+        )
+    return sets
+
+
+def slices(sets: TestSets, sentences: int) -> dict[str, slice]:
+    """Return the sentences of each score, by the suffix of its name, such as ".NAME".
+
+    The plain name (``bleu``) is for the set named ``test``, or for all sets together if none has
+    that name.  ``sets`` is empty if there is a single set without a name.
+    """
+    parts = {"": slice(0, sentences)}
+    start = 0
+    for name, count in sets.items():
+        parts["" if name == PARTS[2] else f".{name}"] = slice(start, start + count)
+        start += count
+    return parts
 
 
 def load_corpus(name: str, configs: Path) -> Corpus:

@@ -59,7 +59,6 @@ def _telling_damage(archive: Path) -> Iterator[None]:
 
 
 def _files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """Yield path and content of every file in a tar or zip archive."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.text import read_lines, require_equal
+from ..files.text import pairs, read_lines
 from ..files.writing import atomic_write
 from .words import split_words
 
@@ -24,20 +24,26 @@ _GOLD_LINK = re.compile(r"(\d{1,9})([-:pP?])(\d{1,9})(?:[-:/]?([SPsp])|[:/]([01]
 
 
 def read_lengths(source: Path, target: Path) -> list[tuple[int, int]]:
-    sides = [[len(split_words(line)) for line in read_lines(path)] for path in (source, target)]
-    require_equal({str(source): len(sides[0]), str(target): len(sides[1])})
-    return list(zip(*sides, strict=True))
+    return [
+        (len(split_words(one)), len(split_words(other))) for one, other in pairs(source, target)
+    ]
+
+
+def _lines(path: Path, sentences: int | None) -> list[str]:
+    """The lines of a file of links, whose number is checked, if it is known."""
+    lines = read_lines(path)
+    if sentences not in (None, len(lines)):
+        raise UserError(
+            f"{path} has {len(lines):,} lines, but there are {sentences:,} sentences; give one "
+            "for each, empty if it has no links"
+        )
+    return lines
 
 
 def read_pharaoh(path: Path, lengths: Lengths | None = None) -> list[Links]:
     """Read alignments in Pharaoh format; links are checked against ``lengths`` of any tokens."""
     alignments = []
-    lines = read_lines(path)
-    if lengths is not None and len(lines) != len(lengths):
-        raise UserError(
-            f"{path} has {len(lines):,} lines, but the text has {len(lengths):,}; "
-            "give one for each sentence, empty if it has no links"
-        )
+    lines = _lines(path, None if lengths is None else len(lengths))
     for number, line in enumerate(lines, start=1):
         links = set()
         for word in line.split():
@@ -74,8 +80,6 @@ class GoldSentence:
 
 @dataclass
 class Gold:
-    """A gold file."""
-
     sentences: list[GoldSentence]
     remarks: list[str] = field(default_factory=list)  # oddities of the file
     left_out: int = 0  # number of links beyond their sentence
@@ -103,13 +107,7 @@ def read_gold(
         lengths: the numbers of words; links beyond them are left out, with a remark.
         sentences: their number, which is checked, unless there are lengths.
     """
-    lines = read_lines(path)
-    count = len(lengths) if lengths is not None else sentences
-    if count not in (None, len(lines)):
-        raise UserError(
-            f"{path} has {len(lines):,} lines, but there are {count:,} sentences; give one "
-            "for each, empty if it has no links"
-        )
+    lines = _lines(path, sentences if lengths is None else len(lengths))
     gold = Gold(sentences=[])
     zero_seen = False
     for number, line in enumerate(lines, start=1):

@@ -187,7 +187,6 @@ class _Preparation:
     # The stages: each makes its folders in a partial one, and returns facts about them.
 
     def text(self, archives: dict[str, str], partial: Path) -> dict:
-        """Read the archives, tokenise their text and select the pairs."""
         corpus, text, tokens = self.corpus, partial / "text", partial / "tokens"
         text.mkdir()
         self.refuse_missing_packages()

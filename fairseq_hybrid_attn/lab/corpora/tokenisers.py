@@ -173,8 +173,6 @@ def _join(line: str, classes: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """A way of tokenising."""
-
     make: Callable[[str, Path | None], LineFunction]  # from language and model: tokenises a line
     undo: Callable[[str], LineFunction]  # from the language: turns tokens into text
     packages: tuple[str, ...] = ()  # required packages, by their PyPI names

@@ -40,8 +40,6 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence in subwords."""
-
     groups: Words  # the places of each word's subwords
     words: list[str]
 

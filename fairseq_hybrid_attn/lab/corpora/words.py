@@ -66,22 +66,30 @@ def words_of(pieces: Sequence[str], kind: str) -> Words:
     return words
 
 
-def check_kind(sentences: Iterable[Sequence[str]], kind: str) -> None:
-    """Refuse sentences that have only the marks of another kind: words would be wrong.
-
-    With the kind ``none`` there is only a warning, since pieces may be meant as words.
-    """
+def kinds_of(sentences: Iterable[Sequence[str]]) -> list[str]:
+    """The kinds of subwords whose marks some of the pieces of sentences have."""
     continued = begins = False
     for pieces in sentences:
         continued = continued or any(piece.endswith(_CONTINUED) for piece in pieces)
         begins = begins or any(piece.startswith(_BEGINS) for piece in pieces)
         if continued and begins:
             break
-    seen = {"subword-nmt": continued, "sentencepiece": begins}
-    others = " and ".join(other for other, marked in seen.items() if marked)
-    if kind == "none" and others:
-        print(f"warning: --subwords none, but the text looks like {others}", file=sys.stderr)
-    elif others and not seen.get(kind):
+    return ["subword-nmt"] * continued + ["sentencepiece"] * begins
+
+
+def check_kind(sentences: Iterable[Sequence[str]], kind: str) -> None:
+    """Refuse sentences that have only the marks of another kind: words would be wrong.
+
+    With the kind ``none`` there is only a warning, since pieces may be meant as words.
+    """
+    seen = kinds_of(sentences)
+    if kind == "none" and seen:
+        print(
+            f"warning: --subwords none, but the text looks like {' and '.join(seen)}",
+            file=sys.stderr,
+        )
+    elif seen and kind not in seen:
+        others = " and ".join(seen)
         raise UserError(f"--subwords {kind}: the text has no such marks, but those of {others}")
 
 
@@ -96,8 +104,8 @@ def text_of(word: Sequence[int], pieces: Sequence[str], kind: str) -> str:
 def join_subwords(tokens: str, kind: str) -> str:
     """Join subwords (one of :data:`SUBWORDS`) into words as fairseq's ``--post-process`` does."""
     if kind == "sentencepiece":
-        return tokens.replace(" ", "").replace("\u2581", " ").strip()
-    return f"{tokens} ".replace("@@ ", "").rstrip() if kind == "subword-nmt" else tokens
+        return tokens.replace(" ", "").replace(_BEGINS, " ").strip()
+    return f"{tokens} ".replace(f"{_CONTINUED} ", "").rstrip() if kind == "subword-nmt" else tokens
 
 
 def word_attention(attention: np.ndarray, source: Words, target: Words) -> np.ndarray:

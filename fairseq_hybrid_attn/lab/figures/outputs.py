@@ -5,15 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...errors import UserError
 from ..files.json_files import write_json
 from ..files.writing import atomic_write, check_outputs
 from . import style
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def add_outputs(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +50,7 @@ def check_figure(args: argparse.Namespace) -> None:
         style.check_figure(args.figure)
 
 
-def write(args: argparse.Namespace, data: dict, draw: Callable[[str], Figure]) -> None:
+def write(args: argparse.Namespace, data: dict, draw: Callable[[str], style.Figure]) -> None:
     """Write what is requested: the data, the figure in its theme."""
     if args.json:
         write_json(args.json, data)
@@ -70,7 +66,6 @@ def make_folder(flag: str, path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file atomically."""
     with atomic_write(path) as file:
         file.write(text.encode())
 

@@ -195,7 +195,7 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def fonts(text: str) -> list[str]:
-    """Installed fonts to draw a text in, matplotlib's own first; it warns of what none has."""
+    """Installed fonts to draw a text in, matplotlib's own first."""
     from matplotlib import font_manager, rcParamsDefault
 
     kana = any("\u3040" <= character <= "\u30ff" for character in text)

@@ -30,6 +30,17 @@ def parse_json(path: Path) -> object:
         raise UserError(f"{path} cannot be read ({error})") from None
 
 
+def read_written(what: str, path: Path, command: str, keys: set[str]) -> dict:
+    """Read what one of our commands wrote, which has these keys; ``what``: for messages."""
+    try:
+        content = parse_json(path)
+    except json.JSONDecodeError:
+        content = None
+    if not (isinstance(content, dict) and keys <= content.keys()):
+        raise UserError(f"{what} was not written by `{command}`")
+    return content
+
+
 def write_json(path: Path, content: object, sort_keys: bool = False) -> None:
     """Write plain data to a JSON file atomically."""
     text = json.dumps(content, indent=2, ensure_ascii=False, sort_keys=sort_keys)

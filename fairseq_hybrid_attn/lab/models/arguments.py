@@ -14,7 +14,7 @@ from . import KINDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .on_text import ModelOnText, Text
+    from .on_text import ModelOnText
     from .trained import TrainedModel
 
 MODEL = "run, exported model, or checkpoint"
@@ -57,12 +57,8 @@ def add_sentences(parser: argparse.ArgumentParser, *, typed: bool = True) -> Non
     if typed:
         text = "or: sentences as you type them, which the model translates itself"
         add("--sentence", nargs="+", default=[], metavar="TEXT", help=text)
-    add_subwords(parser)
-
-
-def add_subwords(parser: argparse.ArgumentParser) -> None:
     text = 'how words are split (needed if "prepare" did not make the data)'
-    parser.add_argument("--subwords", choices=SUBWORDS, help=text)
+    add("--subwords", choices=SUBWORDS, help=text)
 
 
 def add_selection(parser: argparse.ArgumentParser, unless: str = "all") -> None:
@@ -77,19 +73,6 @@ def add_selection(parser: argparse.ArgumentParser, unless: str = "all") -> None:
 def add_kinds(parser: argparse.ArgumentParser) -> None:
     text = "self-attention of encoder or decoder, cross-attention (default: all)"
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help=text)
-
-
-def text_of(args: argparse.Namespace) -> Text:
-    """The sentences that the flags of :func:`add_sentences` name."""
-    from .on_text import Text  # here and below: these import torch, which takes seconds
-
-    if (args.source is None) != (args.target is None):
-        raise UserError("give both --source and --target, or neither for a set of the data")
-    typed = getattr(args, "sentence", [])
-    if sum(map(bool, (args.source, args.gen_subset, typed))) > 1:
-        raise UserError("--gen-subset, --source with --target, --sentence: give one of them")
-    files = (args.source, args.target) if args.source else None
-    return Text(args.gen_subset or "test", files, tuple(typed), args.subwords)
 
 
 def named_models(
@@ -129,7 +112,14 @@ def files_of(args: argparse.Namespace, models: dict[str, TrainedModel]) -> list[
 
 def on_text(args: argparse.Namespace, models: dict[str, TrainedModel]) -> Iterator[ModelOnText]:
     """One model after the other, with the sentences of the flags in its numbers."""
-    from .loading import device_of
-    from .on_text import put_on_text
+    from .loading import device_of  # here: these import torch, which takes seconds
+    from .on_text import Text, put_on_text
 
-    return put_on_text(models, text_of(args), device_of(args.device), args.max_tokens)
+    if (args.source is None) != (args.target is None):
+        raise UserError("give both --source and --target, or neither for a set of the data")
+    typed = tuple(getattr(args, "sentence", ()))
+    if sum(map(bool, (args.source, args.gen_subset, typed))) > 1:
+        raise UserError("--gen-subset, --source with --target, --sentence: give one of them")
+    files = (args.source, args.target) if args.source else None
+    text = Text(args.gen_subset or "test", files, typed, args.subwords)
+    return put_on_text(models, text, device_of(args.device), args.max_tokens)

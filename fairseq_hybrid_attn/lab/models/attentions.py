@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import torch
 from fairseq.modules import MultiheadAttention
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...attention import AttentionRecord, PatternedAttention
 from ...attention.fusion import GateKind
@@ -127,8 +127,8 @@ class Attentions:
                 Layer(
                     kind=kind,
                     number=number,
-                    heads=_tuples(_head_words(self.model, kind, module)),
-                    patterns=_tuples(_patterns(kind, module)),
+                    heads=_head_words(self.model, kind, module),
+                    patterns=_patterns(kind, module),
                     gate=getattr(getattr(module, "fusion", None), "gate_kind", None),
                 )
                 for number, module in enumerate(modules, start=1)
@@ -241,10 +241,6 @@ def _modules(model: Any, kind: str) -> list[Attention]:
     return [module for module in modules if isinstance(module, Attention)]
 
 
-def _tuples(lists: list[list]) -> tuple[tuple, ...]:
-    return tuple(map(tuple, lists))
-
-
 def _seen(record: AttentionRecord) -> LayerAttention:
     """What was recorded of a batch: weights ``[l, b, h, n, m]``, gates as in its fusion."""
     gates = None if record.gates is None else record.gates.float().cpu()
@@ -326,30 +322,24 @@ def _source_columns(model, encoder_out, source: Tensor) -> Tensor:
     return source.ne(model.encoder.dictionary.pad())
 
 
-def _head_words(model: nn.Module, kind: str, attention: Attention) -> list[list[str]]:
-    """The word for the pattern of every head, ``[branches][heads]``.
-
-    ``kind`` is ``encoder``, ``decoder`` or ``cross``; ``attention`` is a module of the model.
-    """
+def _head_words(model: Any, kind: str, attention: Attention) -> tuple[tuple[str, ...], ...]:
+    """The word for the pattern of every head, ``[branches][heads]``."""
     if isinstance(attention, PatternedAttention) and attention.bias is not None:
-        return [[getattr(attention.bias, "word", "biased")] * attention.num_heads]
-    words = _vocabulary(model, kind)
-    return [[word_of(pattern, words) for pattern in heads] for heads in _patterns(kind, attention)]
+        return ((getattr(attention.bias, "word", "biased"),) * attention.num_heads,)
+    words = _PLAIN
+    if isinstance(model, PatternedTransformer) and kind != CROSS:
+        own = model.words(model.cfg, kind)
+        words = {**own, **{word: meaning for word, meaning in _PLAIN.items() if word not in own}}
+    patterns = _patterns(kind, attention)
+    return tuple(tuple(word_of(pattern, words) for pattern in heads) for heads in patterns)
 
 
-def _patterns(kind: str, attention: Attention) -> list[list[Pattern]]:
+def _patterns(kind: str, attention: Attention) -> tuple[tuple[Pattern, ...], ...]:
     """The pattern of every head, ``[branches][heads]``; fairseq's own decoder sees the past."""
     heads = attention.num_heads
     if isinstance(attention, PatternedAttention):
-        return [list(branch) * (heads // len(branch)) for branch in attention.branches]
-    return [[PAST if kind == DECODER else GLOBAL] * heads]
-
-
-def _vocabulary(model: Any, kind: str) -> Words:
-    if not isinstance(model, PatternedTransformer) or kind == CROSS:
-        return _PLAIN
-    words = model.words(model.cfg, kind)
-    return {**words, **{word: _PLAIN[word] for word in _PLAIN if word not in words}}
+        return tuple(tuple(branch) * (heads // len(branch)) for branch in attention.branches)
+    return ((PAST if kind == DECODER else GLOBAL,) * heads,)
 
 
 def word_of(pattern: Pattern, words: Words) -> str:

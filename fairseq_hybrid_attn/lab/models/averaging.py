@@ -18,6 +18,7 @@ from torch import Tensor
 from ...errors import UserError
 from ...models.config import FlatTransformerConfig
 from ..files.checkpoints import architecture, read_checkpoint, setting, updates
+from ..files.text import few
 from ..files.writing import atomic_write
 
 #: File names by the flag that chooses among them; the last group is the number of the flag.
@@ -25,7 +26,6 @@ _NUMBERED = {
     "--last-updates": re.compile(r"checkpoint_(\d+)_(\d+)\.pt"),
     "--last-epochs": re.compile(r"checkpoint(\d+)\.pt"),
 }
-_SHOWN = 3  # differences that an error message names
 #: In the names of settings: those that a trained model does not depend on, or whose weights tell.
 _OF_TRAINING = re.compile(
     "drop|quant_noise|activations|min_params|max_(source|target)_positions|layers_to_keep"
@@ -97,8 +97,7 @@ def check_alike(kind: tuple[dict, dict], first: tuple[dict, dict], told: str) ->
         pairs[name] = weights.get(name, "missing"), first_weights.get(name, "missing")
     unlike = [f"its {name} is {a}, not {b}" for name, (a, b) in sorted(pairs.items()) if a != b]
     if unlike:
-        more = f" and {len(unlike) - _SHOWN} more" if len(unlike) > _SHOWN else ""
-        raise UserError(f"{told}: {', '.join(unlike[:_SHOWN])}{more}")
+        raise UserError(f"{told}: {few(unlike, 3)}")
 
 
 def warn_of_uneven(counts: list[int]) -> None:

@@ -42,8 +42,17 @@ def load_model(trained: TrainedModel) -> tuple[nn.Module, Any]:
             [str(trained.checkpoint)], arg_overrides=settings
         )
     except Exception as error:
-        if fault := _fault(trained):
-            raise UserError(f"{trained.path}: {fault}") from error
+        state = read_checkpoint(trained.checkpoint)
+        arch = architecture(state)
+        if arch not in [*ARCH_MODEL_REGISTRY, *MODEL_REGISTRY]:  # a list, since it may be anything
+            stored = state.get("cfg") or state.get("args")
+            common = setting(stored, "common") if isinstance(stored, dict) else stored
+            folder = setting(common, "user_dir")
+            trained_with = f" (it was trained with {str(folder)!r})" if folder else ""
+            raise UserError(
+                f"{trained.path}: its architecture {arch} is registered neither by fairseq nor by "
+                f"this package; give --user-dir DIR, the folder that registers it{trained_with}"
+            ) from error
         if not (isinstance(error, OmegaConfBaseException) or str(error).startswith(_UNFIT)):
             raise
         # torch's first line is only that there are errors, its second what the first of them is.
@@ -52,19 +61,3 @@ def load_model(trained: TrainedModel) -> tuple[nn.Module, Any]:
             f"{trained.path} with the dictionaries in {trained.binary} cannot be loaded: {message}"
         ) from error
     return loaded[0].eval(), task
-
-
-def _fault(trained: TrainedModel) -> str | None:
-    """What is wrong with a checkpoint; None if it is nothing foreseen."""
-    state = read_checkpoint(trained.checkpoint)
-    settings = state.get("cfg") or state.get("args")
-    arch = architecture(state)
-    if arch not in [*ARCH_MODEL_REGISTRY, *MODEL_REGISTRY]:  # a list, since it may be anything
-        common = setting(settings, "common") if isinstance(settings, dict) else settings
-        folder = setting(common, "user_dir")
-        trained_with = f" (it was trained with {str(folder)!r})" if folder else ""
-        return (
-            f"its architecture {arch} is registered neither by fairseq nor by this package; give "
-            f"--user-dir DIR, the folder that registers it{trained_with}"
-        )
-    return None

@@ -17,12 +17,10 @@ from torch import Tensor
 
 from ...errors import UserError
 from ..corpora.words import check_kind, split_words
-from ..files.text import read_lines, require_equal
+from ..files.text import few, read_lines, require_equal
 
 #: Sentences that are sorted by length together: enough to fill batches, few enough for memory.
 _WINDOW = 5_000
-
-_SHOWN = 5  # sentences that a message names
 
 
 @dataclass(frozen=True)
@@ -152,9 +150,7 @@ def _decode(numbers: Tensor, dictionary: Dictionary) -> list[str]:
 
 def some(sentences: Sequence[int]) -> str:
     """Name a few of these sentences (from 0) in a message, counted from 1."""
-    more = ", …" if len(sentences) > _SHOWN else ""
-    numbers = ", ".join(str(number + 1) for number in sentences[:_SHOWN])
-    return f"sentence{'s' * (len(sentences) > 1)} {numbers}{more}"
+    return f"sentence{'s' * (len(sentences) > 1)} {few([number + 1 for number in sentences])}"
 
 
 def in_batches(

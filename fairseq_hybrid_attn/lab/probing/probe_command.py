@@ -25,8 +25,7 @@ from ..cli.flags import positive
 from ..corpora.tokenisers import KINDS
 from ..figures import outputs
 from ..models import arguments
-from . import AS_TRAINED, SUBWORDS, ProbeSettings, probing_figure
-from .results import grid
+from . import AS_TRAINED, SUBWORDS, ProbeSettings, results
 from .tasks import TASKS, find_files, read_task, tasks_named
 
 
@@ -84,12 +83,12 @@ def run(args: argparse.Namespace) -> None:
         device=device_of(args.device),
         max_tokens=args.max_tokens,
     )
-    print(grid({"accuracy": probed}).terminal())
+    print(results.grid({"accuracy": probed}).terminal())
     print("\nAccuracy on the test part in per cent; most common class: when always chosen.")
     if args.seeds > 1:
         print(f"Mean and standard deviation of {args.seeds} seeds.")
     name = arguments.names_of([args.model])[0]
-    outputs.write(args, probed, lambda theme: probing_figure.draw({name: probed}, theme))
+    outputs.write(args, probed, lambda theme: results.draw({name: probed}, theme))
 
 
 def _numbers(flag: str, text: str, kind: Callable) -> tuple:

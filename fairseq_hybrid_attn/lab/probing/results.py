@@ -1,29 +1,16 @@
-"""Results of probing as tables: what `probe --json` writes, for one or several models."""
+"""Results of probing, for one or several models: what `probe --json` writes, tables, a figure."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 
-from ...errors import UserError
-from ..files.json_files import parse_json
+from ..figures import style
 from ..files.tabular import Grid
 from .tasks import GROUPS, TASKS
 
-
-def read_results(flag: str, path: Path) -> dict:
-    """Read what `probe --json` wrote; ``flag`` names the file in messages."""
-    try:
-        content = parse_json(path)
-    except json.JSONDecodeError:
-        content = None
-    if not (
-        isinstance(content, dict)
-        and {"tasks", "groups", "classifier", "model_sha256"} <= content.keys()
-    ):
-        raise UserError(f"{flag} {path} was not written by `probe --json`")
-    return content
+#: Inches per task, and the part of it that its bars share.
+_TASK = 0.85
+_SHARED = 0.75
 
 
 def grid(models: Mapping[str, dict]) -> Grid:
@@ -68,3 +55,48 @@ def notes(models: Mapping[str, dict]) -> list[str]:
         if len(files) > 1:
             lines.append(f"{task}: the models were probed on different files: not comparable.")
     return lines
+
+
+def draw(models: Mapping[str, dict], theme: str = "light") -> style.Figure:
+    """Draw bars with the standard deviation over seeds, and a line at the most common class.
+
+    ``models`` are results of `probe --json` by name.
+    """
+    results = {
+        task: {name: m["tasks"][task.name] for name, m in models.items() if task.name in m["tasks"]}
+        for task in TASKS.values()
+    }
+    results = {task: by_model for task, by_model in results.items() if by_model}
+    with style.theme(theme, texts=models) as colours:
+        figure = style.new_figure(max(5.0, 1.2 + _TASK * len(results)), 3.4)
+        axes = figure.subplots()
+        axes.grid(axis="x", visible=False)
+        width = _SHARED / len(models)
+        for number, name in enumerate(models):
+            own = [(at, by[name]) for at, by in enumerate(results.values()) if name in by]
+            axes.bar(
+                [at + width * (number + 0.5) - _SHARED / 2 for at, _ in own],
+                [result["accuracy"] for _, result in own],
+                width,
+                yerr=[result["deviation"] or 0.0 for _, result in own],
+                ecolor=colours.ink,
+                capsize=2.0,
+                color=style.series(number, colours)["color"],
+                label=name,
+            )
+        for at, by_model in enumerate(results.values()):
+            axes.hlines(
+                sorted({result["majority"] for result in by_model.values()}),
+                at - _SHARED / 2,
+                at + _SHARED / 2,
+                colors=colours.ink,
+                linestyles="--",
+                linewidth=1.0,
+                label="_" if at else "most common class",  # once in the legend
+            )
+        axes.set_xticks(range(len(results)), [f"{task.name}\n{task.group}" for task in results])
+        axes.tick_params(axis="x", length=0, labelsize=8)
+        axes.set_ylim(0, 100)
+        axes.set_ylabel("accuracy, %")
+        style.legend_above(axes)
+    return figure

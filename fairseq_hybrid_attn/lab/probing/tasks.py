@@ -101,7 +101,6 @@ def find_files(folder: Path, tasks: Sequence[Task]) -> list[Path]:
 
 
 def read_task(path: Path, task: Task) -> TaskFile:
-    """Read and check the file of a task."""
     parts, labels, sentences = [], [], []
     for number, line in enumerate(read_lines(path), 1):
         fields = line.split("\t")

@@ -9,22 +9,19 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..analysis import maps_measure as maps
-from ..analysis.gates_measure import Gates, ModelGates
-from ..analysis.heads_measure import Heads, ModelHeads
+from ..analysis.gates import Gates, ModelGates
+from ..analysis.heads import Heads, ModelHeads
 from ..analysis.maps_measure import ModelMaps, SentenceMaps, sentence_maps
 from ..files import provenance
-from ..files.json_files import read_json
+from ..files.json_files import read_written
 from ..files.text import read_lines
 from ..models import KINDS
 from ..models.attentions import SentenceAttention
 from ..models.on_text import ModelOnText, Text, note, put_on_text
-from ..models.trained import TrainedModel
-from ..probing.results import read_results
 from ..runs.fairseq_commands import RunFolder, flags
 from ..scores.generate_output import read_generated
-from ..scores.lengths_measure import ScoresByLength
-from . import curves_command as curves
-from .curves_measure import Curve
+from ..scores.lengths import ScoresByLength
+from .curves import Curve, read_curves
 from .subjects import Request, Subject
 from .translating import translated
 from .translations import SentenceScores, SetScore, read_test_set
@@ -32,8 +29,6 @@ from .translations import SentenceScores, SetScore, read_test_set
 
 @dataclass(frozen=True)
 class ModelFindings:
-    """What was found about a model."""
-
     name: str
     description: str  #: architecture, and whether there are positions
     parameters: int  #: shared ones count once
@@ -91,15 +86,15 @@ class Findings:
 
 
 def measure(
-    models: Mapping[str, TrainedModel],
     subjects: Mapping[str, Subject],
     asked: Request,
     probing: Mapping[str, dict],
     comparison: dict | None = None,
 ) -> Findings:
     """Translate the test set with the models, score that, and look into them."""
-    read_curves = curves.read_curves(log_files(subjects))
+    curves = read_curves(log_files(subjects))
     # Sentences first: what cannot be compared shows before hours of work.
+    models = {name: subject.trained for name, subject in subjects.items()}
     text = Text(asked.subset, subwords=asked.subwords)
     loaded = list(put_on_text(models, text, asked.device, asked.max_tokens))
     usable = [model.usable(asked.sentences, skip_long=asked.skip_long) for model in loaded]
@@ -126,20 +121,10 @@ def measure(
         scores=test_set.scores(systems),
         lengths=test_set.by_length(systems),
         examples=test_set.examples(systems),
-        curves=read_curves,
+        curves=curves,
         probing=dict(probing),
         notes=test_set.notes,
     )
-
-
-def read_comparison(path: Path | None) -> dict | None:
-    """A table that `compare` wrote, with what it printed."""
-    if path is None:
-        return None
-    content = read_json(path)
-    if not isinstance(content, dict) or not {"grids", "notes"} <= content.keys():
-        raise UserError(f"--comparison {path} is not what `compare --write FILE.json` writes")
-    return content
 
 
 def translate(
@@ -178,7 +163,8 @@ def read_probing(
     found, paths = {}, dict(given)
     for name, subject in subjects.items():
         if path := paths.get(name):
-            found[name] = probed = read_results("--probing", path)
+            keys = {"tasks", "groups", "classifier", "model_sha256"}
+            found[name] = probed = read_written(f"--probing {path}", path, "probe --json", keys)
             if probed["model_sha256"] != subject.sha256:
                 raise UserError(
                     f"--probing {name}={path} is of {probed['model']}, which is or was another "
@@ -210,11 +196,10 @@ def look_into(
         shown = maps.shown(loaded, "--maps", listed, first, False)
     attentions = loaded.attentions(KINDS)
     gates, heads = Gates(attentions.layers), Heads(attentions.layers)
-    add_gates = gates.use(loaded, None)
 
     def use(number: int, observed: SentenceAttention) -> SentenceMaps | None:
         if number in measured:
-            add_gates(number, observed)
+            gates.add(observed)
             heads.add(observed)
         return sentence_maps(loaded, attentions, number, observed) if number in shown else None
 

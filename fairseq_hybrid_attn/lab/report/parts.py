@@ -13,29 +13,20 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup
 from tqdm import tqdm
 
-from ..analysis import gates_figure as gate_figure
-from ..analysis import heads_figure as head_figure
-from ..analysis import maps_page
+from ..analysis import gates, heads, maps_page
 from ..figures import style
 from ..files.tabular import Grid
-from ..probing import probing_figure
 from ..probing import results as probing
-from ..scores import lengths_command as lengths
-from ..scores import lengths_figure as length_figure
-from ..scores import statistics
-from . import curves_command as curves
-from . import curves_figure as curve_figure
+from ..scores import lengths, statistics
+from . import curves
 from .findings import Findings, ModelFindings
 from .patterns import small_maps
 from .translations import SentenceScores, extremes
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Sentences of a page, besides those worth reading; more are left to the file of translations.
 _ALL = 3_000
@@ -112,7 +103,6 @@ def _mean(numbers) -> float | None:
 
 
 def models_part(findings: Findings) -> Iterator[str]:
-    """Describe the models, and how the report was made."""
     about = {
         "architecture": [model.description for model in findings.models],
         "parameters": [f"{model.parameters:,}" for model in findings.models],
@@ -209,7 +199,7 @@ def gates_part(findings: Findings) -> Iterator[str]:
         + f"Means are over all positions, including the end symbol, of {_sentences(findings)}. "
         "Interval (±): half of 95 %, over sentences."
     )
-    yield figure("Mean gates and their deviation", lambda theme: gate_figure.draw(gated, theme))
+    yield figure("Mean gates and their deviation", lambda theme: gates.draw(gated, theme))
     for model in gated:
         yield item("table", model.grid, model.name)
         if model.share_text:
@@ -222,7 +212,6 @@ def _sentences(findings: Findings) -> str:
 
 
 def heads_part(findings: Findings) -> Iterator[str]:
-    """Show where the heads look, and how much they differ."""
     yield (
         "Distance and its signed mean (negative: to the left) are in subwords. Entropy is in nats, "
         "and relative to the largest that the pattern allows. Self is attention to the position "
@@ -235,7 +224,7 @@ def heads_part(findings: Findings) -> Iterator[str]:
     models = [model.heads for model in findings.models]
     if seen := [model for model in models if model.heads]:
         caption = "Distance, relative entropy, difference"
-        yield figure(caption, lambda theme: head_figure.draw(seen, theme))
+        yield figure(caption, lambda theme: heads.draw(seen, theme))
     for model in models:
         if not model.heads:
             yield f"{model.name} has no attention that can be looked at."
@@ -249,7 +238,7 @@ def lengths_part(findings: Findings) -> Iterator[str]:
     scores = findings.lengths
     yield figure(
         f"{scores.label} by words of the source sentence",
-        lambda theme: length_figure.draw(scores.groups, scores.systems, scores.label, theme),
+        lambda theme: lengths.draw(scores.groups, scores.systems, scores.label, theme),
     )
     yield item("table", lengths.grid(scores))
     yield from lengths.notes(scores)
@@ -260,7 +249,7 @@ def curves_part(findings: Findings) -> Iterator[str]:
         return
     drawn = curves.panels(None, findings.curves)
     shown = [curve for panel in drawn for curve in panel.curves]
-    yield figure("Against updates", lambda theme: curve_figure.draw(drawn, theme))
+    yield figure("Against updates", lambda theme: curves.draw(drawn, theme))
     yield item("table", curves.grid(shown))
     yield from curves.notes(shown)
 
@@ -273,7 +262,7 @@ def probing_part(findings: Findings) -> Iterator[str]:
         "Accuracy, in per cent, of classifiers on the frozen encoder's sentence vectors, and its "
         "standard deviation over seeds. Most common class: when always chosen."
     )
-    yield figure("Accuracy by task", lambda theme: probing_figure.draw(findings.probing, theme))
+    yield figure("Accuracy by task", lambda theme: probing.draw(findings.probing, theme))
     yield item("table", probing.grid(findings.probing))
     yield from probing.notes(findings.probing)
 
@@ -312,21 +301,17 @@ def page(findings: Findings) -> str:
     )
 
 
+@cache
 def _template(name: str) -> Any:
     return maps_page.templates(__package__).get_template(name)
 
 
-@cache
-def _macros() -> Any:
-    return _template("items.html.j2").module
-
-
 def item(macro: str, *values: object) -> str:
     """The HTML that a macro of ``items.html.j2`` makes of values."""
-    return getattr(_macros(), macro)(*values)
+    return getattr(_template("items.html.j2").module, macro)(*values)
 
 
-def figure(caption: str, draw: Callable[[str], Figure]) -> str:
+def figure(caption: str, draw: Callable[[str], style.Figure]) -> str:
     """A figure, drawn in a theme, with a caption below it."""
     images = {theme: style.render(draw(theme), "svg") for theme in style.THEMES}
     encoded = {theme: base64.b64encode(svg).decode() for theme, svg in images.items()}

@@ -43,9 +43,8 @@ class SmallMaps:
 
 def small_maps(number: int, model: ModelMaps) -> list[SmallMaps]:
     """The maps of a model (from 0) for its first sentence, those of one kind on one scale."""
-    return [
-        _of_kind(number, kind, map_) for kind, map_ in model.sentences[0].units["words"].items()
-    ]
+    maps = model.sentences[0].units["words"]
+    return [_of_kind(number, kind, map_) for kind, map_ in maps.items()]
 
 
 def _of_kind(number: int, kind: str, map_: Map) -> SmallMaps:

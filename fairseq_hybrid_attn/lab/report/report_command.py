@@ -27,7 +27,7 @@ from ..cli import flags
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
 from ..figures import outputs, style
-from ..files.json_files import write_json
+from ..files.json_files import read_written, write_json
 from ..files.writing import check_outputs
 from ..models import arguments
 
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from ..analysis import maps_page  # here: these import torch, which takes seconds
     from ..models.loading import device_of
-    from .findings import measure, read_comparison, read_probing
+    from .findings import measure, read_probing
     from .parts import page
     from .subjects import Request, find_subject
 
@@ -84,7 +84,6 @@ def run(args: argparse.Namespace) -> None:
         device=device_of(args.device),
         max_tokens=args.max_tokens,
         user_dir=args.user_dir,
-        comparison=args.comparison,
     )
     (first, *others), names = args.models, args.names
     if not (others or names) and first.resolve().name.startswith("seed"):
@@ -97,8 +96,11 @@ def run(args: argparse.Namespace) -> None:
     read += [path for _, path in args.probing]
     check_outputs({"--output": args.output, "--json": args.json}, read)
     probing = read_probing(args.probing, subjects)
-    comparison = read_comparison(args.comparison)
-    findings = measure(models, subjects, asked, probing, comparison)
+    comparison = args.comparison and read_written(
+        f"--comparison {args.comparison}",
+        *(args.comparison, "compare --write FILE.json", {"grids", "notes"}),
+    )
+    findings = measure(subjects, asked, probing, comparison)
     if args.json:
         write_json(args.json, findings.as_dict())
     outputs.write_page(args.output, page(findings))

@@ -58,7 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Translate and score what is missing, and write the curve."""
     from ..models.loading import device_of  # here: these import torch, which takes seconds
     from .translating import translated
 
@@ -89,7 +88,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def checkpoints(folder: Path, every: int) -> dict[int, Path]:
-    """The checkpoints to score, by their updates."""
     from ...tasks.resumable import numbered_checkpoints  # here: it imports torch
 
     if not folder.is_dir():

@@ -31,7 +31,6 @@ class Request:
     device: str = "cpu"
     max_tokens: int = 4000
     user_dir: Path | None = None
-    comparison: Path | None = None  #: a table that `compare` wrote, to show in place of its own
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,12 @@ from pathlib import Path
 from sacrebleu.metrics.chrf import CHRF
 from tqdm import tqdm
 
-from ..corpora.test_sets import slices
+from ..corpora.definition import TestSets, slices
 from ..corpora.tokenisers import detokeniser
 from ..files.text import read_lines, require_equal
 from ..models.on_text import ModelOnText, joined
-from ..scores.counts import Score
-from ..scores.lengths_command import count_words
-from ..scores.lengths_measure import ScoresByLength, score_by_length
-from ..scores.metrics import build_metric, default_scores, language
+from ..scores.lengths import ScoresByLength, count_words, score_by_length
+from ..scores.metrics import build_metric, default_scores, language, score_sets
 from ..scores.statistics import Compared, compare
 from .subjects import Subject
 
@@ -27,8 +25,6 @@ SHOWN = 7
 
 @dataclass(frozen=True)
 class SetScore:
-    """A score of all systems on a test set."""
-
     name: str  #: with the set's, if there are several (``bleu.news``)
     label: str  #: for display
     signature: str
@@ -60,33 +56,25 @@ class TestSet:
     references: list[str]
     target: str  #: their language
     lowercase: bool
-    sets: dict[str, slice]  #: the named parts of the test set, and the whole
+    sets: TestSets  #: the named parts of the test set, if there are any
     words: list[int]  #: of each source sentence
     notes: list[str]  #: about its references
 
     def scores(self, systems: Mapping[str, list[str]]) -> list[SetScore]:
-        scores, numbers = [], range(len(self.references))
+        found = []
+        parts = slices(self.sets, len(self.references))
         for name in tqdm(default_scores(self.target), unit=" scores", file=sys.stderr):
             metric = build_metric(name, self.target, self.lowercase)
-            counts = {
-                system: metric.counts(lines, self.references) for system, lines in systems.items()
+            of_systems = {
+                system: score_sets([metric], lines, [self.references], self.sets)
+                for system, lines in systems.items()
             }
-            scores += [
-                SetScore(
-                    name=f"{name}{suffix}",
-                    label=metric.label,
-                    signature=metric.signature(),
-                    sentences=len(numbers[part]),
-                    systems=compare(
-                        {
-                            system: {1: Score.of(whole.of(numbers[part], suffix))}
-                            for system, whole in counts.items()
-                        }
-                    ),
-                )
-                for suffix, part in self.sets.items()
-            ]
-        return scores
+            for suffix, part in parts.items():
+                key = f"{name}{suffix}"
+                compared = compare({system: {1: of[key]} for system, of in of_systems.items()})
+                about = key, metric.label, metric.signature(), part.stop - part.start
+                found.append(SetScore(*about, compared))
+        return found
 
     def by_length(self, systems: Mapping[str, list[str]]) -> ScoresByLength:
         bleu = build_metric("bleu", self.target, self.lowercase)
@@ -146,7 +134,7 @@ def read_test_set(first: Subject, subset: str, model: ModelOnText) -> TestSet:
         references=references,
         target=target,
         lowercase=first.lowercase,
-        sets=slices(sets, count),
+        sets=sets,
         words=count_words(words, "the source"),
         notes=notes,
     )

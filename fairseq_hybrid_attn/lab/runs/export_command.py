@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 
 from ... import __version__
 from ...errors import UserError
-from ..corpora.definition import TEST_SETS
+from ..corpora.definition import TEST_SETS, read_test_sets, slices
 from ..corpora.manifest import NAME as MANIFEST
-from ..corpora.test_sets import read_test_sets, slices
 from ..corpora.tokenisers import detokeniser
 from ..files.checkpoints import architecture, read_checkpoint
 from ..files.deleting import delete

@@ -23,7 +23,7 @@ from ..files.text import read_lines
 from ..files.writing import atomic_write
 from ..scores import Group
 from ..scores.counts import SentenceCounts
-from ..scores.lengths_measure import word_counts
+from ..scores.lengths import word_counts
 from .fairseq_commands import RunFolder
 from .run_scores import error_rates, read_scores
 from .workspace import Run

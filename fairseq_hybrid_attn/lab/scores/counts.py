@@ -64,7 +64,6 @@ class SentenceCounts:
     part: int | None = None
 
     def as_dict(self) -> dict:
-        """Plain data for JSON."""
         rows = self.rows.astype(int) if self._are_whole else self.rows
         how = {"kind": self.kind, "text": self.text, "signature": self.signature}
         return {**how, "rows": rows.tolist()}
@@ -144,7 +143,6 @@ class Score:
         return cls(counts.value, counts.signature, counts)
 
     def as_dict(self) -> dict:
-        """Plain data for JSON."""
         counts = self.counts and self.counts.as_dict()
         return {"value": self.value, "signature": self.signature, "counts": counts}
 
@@ -156,5 +154,4 @@ class Score:
 
 
 def scores_as_dict(scores: Mapping[str, Score]) -> dict:
-    """Scores by name as plain data for JSON."""
     return {name: score.as_dict() for name, score in scores.items()}

@@ -11,10 +11,8 @@ from sacrebleu.metrics.chrf import CHRF
 
 from ...errors import UserError
 from ..corpora.tokenisers import detokeniser
-from ..corpora.words import join_subwords
-from ..files.text import read_lines
-
-_SHOWN = 5  # sentence ids that an error message names
+from ..corpora.words import join_subwords, kinds_of, split_words
+from ..files.text import few, read_lines
 
 #: Targets compared with the reference; and the least chrF of two texts of the same sentences,
 #: whatever their case, quotes and unknown words.  That of different sentences is at most about 20.
@@ -118,50 +116,41 @@ def _in_corpus_order(hypotheses: dict[int, str], count: int, missing: str) -> tu
     if beyond:
         raise UserError(
             f"the reference has {count} lines, but {len(beyond)} hypotheses are of later "
-            f"sentences (counted from 0): {_some(beyond)}; is it the reference of another set?"
+            f"sentences (counted from 0): {few(beyond)}; is it the reference of another set?"
         )
     absent = [sentence for sentence in range(count) if sentence not in hypotheses]
     if absent and missing == "error":
         raise UserError(
             f"{len(absent)} of {count} sentences have no hypothesis (counted from 0): "
-            f"{_some(absent)}. Was fairseq-generate killed? Did it skip long sentences, or the "
+            f"{few(absent)}. Was fairseq-generate killed? Did it skip long sentences, or the "
             "last batch, as it does without --required-batch-size-multiple 1? "
             "--missing empty scores them as empty translations"
         )
     return [hypotheses.get(sentence, "") for sentence in range(count)], len(absent)
 
 
-def _some(sentences: list[int]) -> str:
-    more = ", ..." if len(sentences) > _SHOWN else ""
-    return ", ".join(map(str, sentences[:_SHOWN])) + more
-
-
 def _warn_of_wrong_flags(lines: list[str], subwords: str, tokenizer: str) -> None:
     """Warn if the flags contradict the tokens; otherwise only the score would show it."""
-    kinds, is_moses = marks(lines)
-    for kind in kinds - {subwords}:
-        warn(f"hypotheses look like --subwords {kind}, not {subwords}")
+    kinds = kinds_of(map(split_words, lines))
+    for kind in kinds:
+        if kind != subwords:
+            warn(f"hypotheses look like --subwords {kind}, not {subwords}")
     if subwords == "sentencepiece" and any(map(str.strip, lines)) and subwords not in kinds:
         warn("hypotheses have no \u2581: are their subwords joined already?")
-    if tokenizer == "none" and is_moses:
+    if tokenizer == "none" and _is_moses(lines):
         warn("hypotheses look like --tokenizer moses, not none")
 
 
 def warn_if_not_text(lines: list[str], path: Path) -> None:
     """Warn of subwords and of Moses' tokens in what should be detokenised text."""
-    kinds, is_moses = marks(lines)
-    for kind in kinds:
+    for kind in kinds_of(map(split_words, lines)):
         warn(f"{path} looks like subwords of {kind}, not like text")
-    if is_moses:
+    if _is_moses(lines):
         warn(f"{path} looks like words of Moses, not like text")
 
 
-def marks(lines: list[str]) -> tuple[set[str], bool]:
-    """The kinds of subwords that text looks like, and whether it looks like Moses' words."""
-    text = "\n".join(lines)
-    kinds = {"subword-nmt": "@@ ", "sentencepiece": "\u2581"}
-    is_moses = any(mark in text for mark in ("&apos;", "&quot;", " @-@ "))
-    return {kind for kind, mark in kinds.items() if mark in text}, is_moses
+def _is_moses(lines: list[str]) -> bool:
+    return any(mark in line for line in lines for mark in ("&apos;", "&quot;", " @-@ "))
 
 
 def warn(message: str) -> None:

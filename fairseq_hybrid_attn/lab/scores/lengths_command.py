@@ -5,7 +5,7 @@
 
 The test set is divided by the number of words of its source sentences (--bounds). Each group is
 scored as a separate corpus, with a 95 % interval, and compared with the first system.
- Words are what is between spaces: the source is tokenised, and not split into subwords.
+Words are what is between spaces: the source is tokenised, and not split into subwords.
 
 Translations are text; `score --hypotheses-out` makes it of the output of fairseq-generate.
 """
@@ -19,15 +19,11 @@ from pathlib import Path
 from ...errors import UserError
 from ..cli.flags import named_path, positive
 from ..figures import outputs
-from ..files.tabular import Grid
 from ..files.text import read_lines
-from . import lengths_figure, statistics
-from .generate_output import marks, warn, warn_if_not_text
-from .lengths_measure import BOUNDS, ScoresByLength, score_by_length, word_counts
+from . import lengths
+from .generate_output import warn_if_not_text
+from .lengths import BOUNDS
 from .metrics import METRICS, build_metric
-
-#: Average length of a word, in characters, above which text seems to have no spaces.
-_LONG = 15
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,45 +69,12 @@ def run(args: argparse.Namespace) -> None:
         for name, path in args.systems:
             warn_if_not_text(systems[name], path)
     metric = build_metric(args.score, args.target_lang, args.lowercase)
-    words = count_words(source, str(args.source))
-    found = score_by_length(metric, systems, references, words, args.bounds)
-    print(grid(found).terminal())
-    print("\n".join(notes(found)))
+    words = lengths.count_words(source, str(args.source))
+    found = lengths.score_by_length(metric, systems, references, words, args.bounds)
+    print(lengths.grid(found).terminal())
+    print("\n".join(lengths.notes(found)))
     outputs.write(
         args,
         {**found.as_dict(), "source": str(args.source), "reference": str(args.reference)},
-        lambda theme: lengths_figure.draw(found.groups, found.systems, found.label, theme),
+        lambda theme: lengths.draw(found.groups, found.systems, found.label, theme),
     )
-
-
-def count_words(lines: list[str], where: str) -> list[int]:
-    """Count the words of each line; warn of subwords, and if there seem to be no spaces."""
-    counts = word_counts(lines)
-    for kind in marks(lines)[0]:
-        warn(f"{where} looks like subwords of {kind}, which are counted as words")
-    characters = sum(len("".join(line.split())) for line in lines)
-    if characters > _LONG * sum(counts):
-        warn(
-            f"words of {where} have {characters / max(1, sum(counts)):.0f} characters on average; "
-            "are there spaces between words?"
-        )
-    return counts
-
-
-def grid(found: ScoresByLength) -> Grid:
-    names = list(found.systems)
-    rows = [
-        [group.label, f"{group.sentences:,}", *statistics.line(names, group.systems)]
-        for group in (*found.groups, found.whole)
-    ]
-    return Grid(["source words", "sentences", *statistics.headings(names)], rows, left=1)
-
-
-def notes(found: ScoresByLength) -> list[str]:
-    """How it was computed."""
-    lines = [f"{found.label}: {found.signature}", statistics.HOW, statistics.FEW_SEEDS[1]]
-    if found.without_words:
-        lines.append(
-            f"in no group, since their source has no words: {len(found.without_words):,} sentences"
-        )
-    return lines

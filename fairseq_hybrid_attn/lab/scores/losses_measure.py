@@ -59,8 +59,6 @@ def measure(
 def by_sentence(
     sentences: Sentences, task, model: nn.Module, criterion: nn.Module, path: Path
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens of each sentence, and its loss."""
-
     def compute(sample: dict) -> list[tuple[float, float]]:
         loss, _, _ = task.valid_step(sample, model, criterion)
         return [(sample["ntokens"], float(loss) / math.log(2))]

@@ -20,7 +20,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from ...errors import UserError
-from ..corpora.test_sets import TestSets, slices
+from ..corpora.definition import TestSets, slices
 from ..corpora.tokenisers import LineFunction, detokeniser, tokeniser
 from ..corpora.words import base_language, has_spaces
 from ..files.checksums import digest
@@ -82,7 +82,6 @@ class Metric:
         return f"{self.label} = {shown}"
 
     def score(self, translations: list[str], *references: list[str]) -> Score:
-        """Score text against its references, line by line."""
         return self.score_of(self.counts(translations, *references))
 
     def signature(self) -> str:
@@ -94,7 +93,6 @@ class Metric:
         return str(signature)
 
     def versions(self) -> dict[str, str]:
-        """Return the versions of the packages that the score depends on."""
         versions = {}
         for name in ("sacrebleu", *self.packages):
             with suppress(PackageNotFoundError):  # its module may come from another package
@@ -103,7 +101,6 @@ class Metric:
 
 
 def build_metric(name: str, target_lang: str, lowercase: bool = False) -> Metric:
-    """Build the metric with a name from :data:`METRICS`."""
     target_lang = language(target_lang)
     if name not in METRICS:
         comet = "; of COMET, name a model with score --comet" * (name.lower() == "comet")
@@ -259,23 +256,18 @@ def _given_bleu(lang: str, lowercase: bool) -> Metric:
 
 
 #: From a metric's name to its builder, which takes language and lowercase.
-METRICS: dict[str, Callable[[str, bool], Metric]] = dict(
-    zip(
-        NAMES,
-        (
-            _bleu,
-            _chrf,
-            _ter,
-            _tokenised_bleu,
-            _compound_split_bleu,
-            _nist_bleu,
-            _wat_bleu,
-            _word_bleu,
-            _given_bleu,
-        ),
-        strict=True,
-    )
-)
+METRICS: dict[str, Callable[[str, bool], Metric]] = {
+    "bleu": _bleu,
+    "chrf": _chrf,
+    "ter": _ter,
+    "tokenised_bleu": _tokenised_bleu,
+    "compound_split_bleu": _compound_split_bleu,
+    "nist_bleu": _nist_bleu,
+    "wat_bleu": _wat_bleu,
+    "word_bleu": _word_bleu,
+    "given_bleu": _given_bleu,
+}
+assert tuple(METRICS) == NAMES
 
 #: Metrics of languages with spaces between words.
 NEED_SPACES = ("ter", "tokenised_bleu", "compound_split_bleu", "nist_bleu", "given_bleu")

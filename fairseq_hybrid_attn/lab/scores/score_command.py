@@ -35,7 +35,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..cli import flags
-from ..corpora.test_sets import read_test_sets, slices
+from ..corpora.definition import read_test_sets, slices
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
 from ..files.json_files import write_json

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...errors import UserError
-from ..report import curves_figure as curves
-from ..report.curves_measure import CHECKPOINTS, LABELS, Curve
+from ..figures import style
+from ..report import curves
+from ..report.curves import CHECKPOINTS, LABELS, Curve
 from ..runs.plan import Plan
-from ..scores import lengths_figure as lengths
-from ..scores.lengths_measure import GroupScores
+from ..scores import lengths
+from ..scores.lengths import GroupScores
 from .measuring import ColumnHead, TableNumbers
 from .stored_runs import StoredRuns
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def check_drawable(plans: list[Plan]) -> None:
@@ -37,7 +33,7 @@ def is_drawable(plan: Plan) -> bool:
     return of_one_kind and all(column.group is not None for column in columns)
 
 
-def draw(plan: Plan, numbers: TableNumbers, theme: str = "light") -> Figure:
+def draw(plan: Plan, numbers: TableNumbers, theme: str = "light") -> style.Figure:
     """Draw the measured numbers of a table (see :func:`check_drawable`)."""
     measured = numbers.measured
     if not measured:

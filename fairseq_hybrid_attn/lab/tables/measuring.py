@@ -6,7 +6,8 @@ baseline.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
@@ -22,8 +23,6 @@ DONE = "done"
 
 @dataclass(frozen=True)
 class Number:
-    """A number of a table, or of a point of a curve."""
-
     row: str
     system: str  #: for display
     column: str
@@ -120,15 +119,15 @@ def measure(plan: Plan) -> TableNumbers:
 
 
 def _head(stored: StoredRuns, column: Column, baseline: Cell | None) -> ColumnHead:
-    group = None if column.group is None else str(column.group)
-    head = ColumnHead(column.name, column.title, column.score, column.curve, group, None)
-    if baseline is None:
-        return head
-    try:
-        changed = stored.changed(baseline)
-    except UserError:  # which its own row says
-        changed = ""
-    return replace(head, baseline=baseline.row.name, baseline_changed=changed)
+    changed = ""
+    with suppress(UserError):  # which its own row says
+        changed = stored.changed(baseline) if baseline else ""
+    return ColumnHead(
+        *(column.name, column.title, column.score, column.curve),
+        group=None if column.group is None else str(column.group),
+        baseline=baseline.row.name if baseline else None,
+        baseline_changed=changed,
+    )
 
 
 def _numbers(stored: StoredRuns, cell: Cell, baseline: Cell | None) -> list[Number]:

@@ -59,7 +59,6 @@ FORMATS: dict[str, Callable[[TableNumbers], str]] = {
 
 
 def _page(numbers: TableNumbers, title: str, shown: Callable[[Grid], str]) -> str:
-    """Grids, and notes on all of them."""
     blocks = [title, _scale(numbers)]
     for heading, grid in grids(numbers):
         blocks += [f"{heading}:" if heading else "", shown(grid)]
@@ -136,7 +135,6 @@ def _compared(numbers: Sequence[Number], column: ColumnHead, name: str) -> _Colu
 
 
 def _rows(numbers: TableNumbers, column: ColumnHead) -> Grid:
-    """A line for each row."""
     found = numbers.of(column.name)
     shown: _Columns = [("row", lambda number: number.row), ("system", lambda number: number.system)]
     shown += [*_compared(found, column, "ours"), ("seeds", _by_seed)]

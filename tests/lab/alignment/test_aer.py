@@ -111,7 +111,7 @@ def test_broken_files(tmp_path):
             *((f"0-0 {word}", f"line 2: '{word}' is not a link") for word in not_links),
             ("0-0 3-0", "line 2: link 3-0 is beyond the sentence, which has 3 source and 2 target"),
             ("0-2", "line 2: link 0-2 is beyond the sentence"),
-            ("0-0\n0-0", "has 3 lines, but the text has 2"),
+            ("0-0\n0-0", "has 3 lines, but there are 2"),
         ],
         by_sentence: [
             ("1-2 x", "line 2: 'x' is not a link"),

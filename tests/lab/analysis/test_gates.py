@@ -13,8 +13,8 @@ from scipy.stats import t as student
 
 from fairseq_hybrid_attn import UserError, record_attention, words
 from fairseq_hybrid_attn.attention.fusion import Fusion, GateKind, HiddenGate
-from fairseq_hybrid_attn.lab.analysis import gates_figure, tags
-from fairseq_hybrid_attn.lab.analysis.gates_measure import Gates, ModelGates, Place
+from fairseq_hybrid_attn.lab.analysis import tags
+from fairseq_hybrid_attn.lab.analysis.gates import Gates, ModelGates, Place, draw
 from fairseq_hybrid_attn.lab.analysis.means import RunningMean
 from fairseq_hybrid_attn.lab.models.attentions import DECODER, ENCODER, Attentions
 
@@ -257,12 +257,12 @@ def test_figures_show_the_numbers():
         window=3,
     )
     other = ModelGates("b", model.rows, [], 0.45, 5)
-    by_layer, by_tag, by_window = gates_figure.draw([other, model]).axes
+    by_layer, by_tag, by_window = draw([other, model]).axes
     assert list(by_layer.lines[0].get_ydata()) == [0.4, 0.3]
     assert [text.get_text() for text in by_tag.get_xticklabels()] == ["NOUN", "X", "zz"]
     assert [bar.get_height() for bar in by_tag.patches] == [0.5, 0.3, 0.2]
     assert [list(axis) for axis in by_window.lines[-1].get_data()] == [[3, 5], [0.35, 0.45]]
-    assert len(gates_figure.draw([other]).axes) == 1
+    assert len(draw([other]).axes) == 1
     # Lines of a layer are side by side, in its order.
     places = [list(container.lines[0].get_xdata()) for container in by_layer.containers]
     assert [[round(x) for x in line] for line in places] == [[1, 2], [1, 2]]
@@ -279,7 +279,7 @@ def test_mistakes(in_data, refuses):
         {
             "gate1.pt --tags ten.tags": "has 10 lines, but there are 4",
             "gate1.pt --tags wrong.tags": "line 1 has 3 tags, its sentence 2 words; line 4 has 0",
-            "gate1.pt --tags ten.tags --source ten.de --target ten.en": "line 5 .* 5 more lines",
+            "gate1.pt --tags ten.tags --source ten.de --target ten.en": "line 5 .*; …",
             "gate1.pt --tags no.tags": "cannot be read",
             "gate1.pt --tags text.de --tagger de": "one of --tags",
             "gate1.pt --write-tags t": "give both",

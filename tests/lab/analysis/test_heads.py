@@ -11,8 +11,7 @@ from models import build_tiny
 from scipy.spatial.distance import jensenshannon
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.analysis import heads_figure
-from fairseq_hybrid_attn.lab.analysis.heads_measure import MEASURES, Heads, ModelHeads, measures
+from fairseq_hybrid_attn.lab.analysis.heads import MEASURES, Heads, ModelHeads, draw, measures
 from fairseq_hybrid_attn.lab.analysis.means import RunningMean
 from fairseq_hybrid_attn.lab.models.attentions import CROSS, DECODER, ENCODER, Attentions
 
@@ -201,10 +200,8 @@ def model_with(distances, name="m", kind="encoder"):
 
 def test_figures_have_one_scale_for_all_models():
     near, far = model_with([[1.0, 2.0]], "near"), model_with([[4.0, 8.0]], "far")
-    ends = [
-        axes.images[0].get_clim() for axes in heads_figure.draw([near, far]).axes if axes.images
-    ]
+    ends = [axes.images[0].get_clim() for axes in draw([near, far]).axes if axes.images]
     assert ends == [(0, 8), (0, 1), (0, 8), (0, 1)]
-    assert heads_figure.draw([near]).axes[0].images[0].get_clim() == (0, 2)
-    without = heads_figure.draw([model_with([[None, None]], kind="cross")])
+    assert draw([near]).axes[0].images[0].get_clim() == (0, 2)
+    without = draw([model_with([[None, None]], kind="cross")])
     assert [len(axes.images) for axes in without.axes[:3]] == [0, 1, 0]

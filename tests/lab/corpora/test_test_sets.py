@@ -9,8 +9,8 @@ from refusals import check_refusals
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus
+from fairseq_hybrid_attn.lab.corpora.definition import read_test_sets
 from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
-from fairseq_hybrid_attn.lab.corpora.test_sets import read_test_sets
 
 NEWS, TALKS, REST = sentences(7, seed=1), sentences(4, seed=2), sentences(5, seed=3)
 

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.probing import ProbeSettings, probing_figure
+from fairseq_hybrid_attn.lab.probing import ProbeSettings
 from fairseq_hybrid_attn.lab.probing.classifier import Examples, train_classifier
 from fairseq_hybrid_attn.lab.probing.probe import TaskResult, as_dict, probe
-from fairseq_hybrid_attn.lab.probing.results import grid, notes
+from fairseq_hybrid_attn.lab.probing.results import draw, grid, notes
 from fairseq_hybrid_attn.lab.probing.tasks import TASKS, find_files, read_task
 
 #: Small batches: with few examples, SentEval's schedule stops after few updates.
@@ -252,7 +252,7 @@ def test_notes_say_what_cannot_be_compared():
 
 
 def test_figure_shows_the_numbers():
-    (axes,) = probing_figure.draw({"a": ONE, "b": OTHER}, "dark").axes
+    (axes,) = draw({"a": ONE, "b": OTHER}, "dark").axes
     labels = [label.get_text() for label in axes.get_xticklabels()]
     assert labels == ["SentLen\nsurface", "WC\nsurface", "Tense\nsemantic"]
     bars = [bar for bar in axes.patches if bar.get_height()]

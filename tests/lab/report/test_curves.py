@@ -10,9 +10,7 @@ from refusals import check_command_refusals
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
-from fairseq_hybrid_attn.lab.report import curves_figure
-from fairseq_hybrid_attn.lab.report.curves_figure import CurvePanel
-from fairseq_hybrid_attn.lab.report.curves_measure import Curve, curves_of_log
+from fairseq_hybrid_attn.lab.report.curves import Curve, CurvePanel, curves_of_log, draw
 from fairseq_hybrid_attn.lab.runs.training_log import last_record, parameters, read_log
 
 NAN = math.nan
@@ -193,7 +191,8 @@ def curves(*arguments, runs=RUNS):
 
 
 def test_files_of_a_name_are_one_run(runs, capsys):
-    found = curves()
+    found = curves("--figure", "out.png")
+    assert (runs / "out.png").read_bytes().startswith(b"\x89PNG")
     logged = "loss training train, loss validation valid, bleu validation valid".split(", ")
     scored = "loss validation valid1, bleu checkpoints valid, aer checkpoints valid".split(", ")
     expected = {"a": logged + scored, "b b": logged}
@@ -258,7 +257,7 @@ def test_figure_shows_curves_gaps_and_where_a_run_diverged():
             ],
         ),
     ]
-    bleu, loss = curves_figure.draw(panels, "dark").axes
+    bleu, loss = draw(panels, "dark").axes
     shown = [line for line in loss.lines if len(line.get_xdata())]
     assert [list(line.get_xdata()) for line in shown] == [[50, 100, 150], [100, 200], [100]]
     assert shown[2].get_marker() == "x" and list(shown[2].get_ydata()) == [8.0]
@@ -277,5 +276,5 @@ def test_plots_of_one_measure_have_one_scale():
         return CurvePanel("", [Curve("a", "", "checkpoints", "", (1, 2), (0.0, value))], measure)
 
     panels = [panel(5.0, "BLEU"), panel(30.0, "BLEU"), panel(7.0, "loss"), panel(2.0, "")]
-    low, high, loss, other = (axes.get_ylim() for axes in curves_figure.draw(panels).axes)
+    low, high, loss, other = (axes.get_ylim() for axes in draw(panels).axes)
     assert low == high and high[1] > 30 and loss[1] < 10 and other[1] < 5

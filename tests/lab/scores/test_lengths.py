@@ -9,9 +9,9 @@ from sacrebleu.metrics import BLEU
 
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.figures import style
-from fairseq_hybrid_attn.lab.scores import lengths_figure
-from fairseq_hybrid_attn.lab.scores.lengths_measure import (
+from fairseq_hybrid_attn.lab.scores.lengths import (
     GroupScores,
+    draw,
 )
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 from fairseq_hybrid_attn.lab.scores.statistics import Compared, Estimate, difference
@@ -119,7 +119,7 @@ def test_figures_are_written_in_all_formats_the_same_each_time(folder):
     for suffix, start in {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}.items():
         written = []
         for _ in range(2):
-            drawn = lengths_figure.draw(groups, ["a", "b"], "BLEU")
+            drawn = draw(groups, ["a", "b"], "BLEU")
             style.save(drawn, folder / f"figure.{suffix}")
             written.append((folder / f"figure.{suffix}").read_bytes())
         assert written[0] == written[1] and written[0].startswith(start), suffix

@@ -322,7 +322,7 @@ def test_refusals():
             ("killed.txt", "killed.txt has no H- lines"),
             ("cut.txt", "cut.txt, line 2: not a complete H- line: 'H-1'"),
             ("gaps.txt", "3 of 4 sentences have no hypothesis .*: 0, 2, 3. Was"),
-            ("many.txt --reference long.txt", "7 of 9 sentences .*: 2, 3, 4, 5, 6, ..."),
+            ("many.txt --reference long.txt", "7 of 9 sentences .*: 2, 3, 4, 5, 6, …"),
             ("beyond.txt", "reference has 4 lines, but 1 hypotheses .*: 4; is it"),
             ("twice.txt", "twice.txt, line 6: sentence 0 again"),
             ("apart.txt", "apart.txt, line 3: sentence 0 again"),

@@ -8,16 +8,25 @@ words of the tokenised source, before they are split into subwords.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from . import Group
+from ..corpora.words import kinds_of, split_words
+from ..figures import style
+from ..files.tabular import Grid
+from . import Group, statistics
 from .counts import Score, scores_as_dict
+from .generate_output import warn
 from .metrics import Metric, check_parallel
 from .statistics import Compared, compare
 
 #: The upper bounds of MMA's groups; the last group has none.
 BOUNDS = (10, 20, 30, 40, 50)
+#: Average length of a word, in characters, above which text seems to have no spaces.
+_LONG = 15
+#: Inches of a group, and the part of it that its systems' points share.
+_GROUP = 0.95
+_SHARED = 0.5
 
 
 def groups_of(bounds: Iterable[int] = BOUNDS) -> list[Group]:
@@ -91,7 +100,9 @@ def score_by_length(
     def scores_of(label: str, numbers: list[int]) -> GroupScores:
         if not numbers:
             return GroupScores(label, 0, {})
-        scores = {name: Score.of(of_all.of(numbers, label)) for name, of_all in counts.items()}
+        scores = {
+            name: metric.score_of(of_all.of(numbers, label)) for name, of_all in counts.items()
+        }
         compared = compare({name: {1: score} for name, score in scores.items()})
         return GroupScores(label, len(numbers), compared, scores)
 
@@ -108,3 +119,70 @@ def score_by_length(
         whole=scores_of("all", list(range(len(references)))),
         without_words=tuple(number for number, words in enumerate(lengths) if not words),
     )
+
+
+def count_words(lines: list[str], where: str) -> list[int]:
+    """Count the words of each line; warn of subwords, and if there seem to be no spaces."""
+    counts = word_counts(lines)
+    for kind in kinds_of(map(split_words, lines)):
+        warn(f"{where} looks like subwords of {kind}, which are counted as words")
+    characters = sum(len("".join(line.split())) for line in lines)
+    if characters > _LONG * sum(counts):
+        warn(
+            f"words of {where} have {characters / max(1, sum(counts)):.0f} characters on average; "
+            "are there spaces between words?"
+        )
+    return counts
+
+
+def grid(found: ScoresByLength) -> Grid:
+    names = list(found.systems)
+    rows = [
+        [group.label, f"{group.sentences:,}", *statistics.line(names, group.systems)]
+        for group in (*found.groups, found.whole)
+    ]
+    return Grid(["source words", "sentences", *statistics.headings(names)], rows, left=1)
+
+
+def notes(found: ScoresByLength) -> list[str]:
+    """How it was computed."""
+    lines = [f"{found.label}: {found.signature}", statistics.HOW, statistics.FEW_SEEDS[1]]
+    if found.without_words:
+        lines.append(
+            f"in no group, since their source has no words: {len(found.without_words):,} sentences"
+        )
+    return lines
+
+
+def draw(
+    groups: Sequence[GroupScores], systems: Sequence[str], label: str, theme: str = "light"
+) -> style.Figure:
+    """Draw points with 95 % intervals, a line per system; a group without sentences is a gap."""
+    with style.theme(theme, texts=[*systems, label]) as colours:
+        figure = style.new_figure(max(4.5, 1.2 + _GROUP * len(groups)), 3.6)
+        axes = figure.subplots()
+        axes.grid(axis="x", visible=False)
+        for number, system in enumerate(systems):
+            # Side by side, so that intervals do not hide one another.
+            shift = _SHARED * ((number + 0.5) / len(systems) - 0.5)
+            found = [
+                group.systems[system].estimate if system in group.systems else None
+                for group in groups
+            ]
+            axes.errorbar(
+                [place + shift for place in range(len(groups))],
+                [float("nan") if one is None else one.value for one in found],
+                yerr=[0.0 if one is None else one.half or 0.0 for one in found],
+                label=system,
+                capsize=2.5,
+                elinewidth=1.0,
+                **style.series(number, colours),
+            )
+        headings = [f"{group.label}\nn = {group.sentences:,}" for group in groups]
+        axes.set_xticks(range(len(groups)), headings)
+        axes.set_xlim(-0.6, len(groups) - 0.4)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("words of the source sentence (n: sentences)")
+        axes.set_ylabel(label)
+        style.legend_above(axes)
+    return figure

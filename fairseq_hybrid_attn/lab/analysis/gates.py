@@ -14,7 +14,7 @@ Intervals are 95 %, over sentences.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,14 +22,18 @@ import numpy as np
 from ...errors import UserError
 from ...patterns import Band
 from ..corpora.words import Words, words_of
+from ..figures import style
 from ..files.tabular import Grid
 from ..models import DECODER, ENCODER
 from ..models.attentions import Layer, LayerAttention, SentenceAttention
 from ..models.on_text import ModelOnText
 from .means import RunningMean
+from .tags import UNIVERSAL
 
 #: Of a gate's values; the interval is half of 95 %, over sentences.
 NUMBERS = ("mean", "deviation", "interval")
+#: Width that the lines of a layer share.
+_SHARED = 0.3
 
 
 @dataclass(frozen=True)
@@ -101,11 +105,8 @@ class Gates:
     """The gates of a model over many sentences: means over positions, and by tags of words."""
 
     def __init__(self, layers: dict[str, list[Layer]]):
-        # Those with gates.
-        self.layers = {
-            kind: gated for kind, all_ in layers.items() if (gated := [x for x in all_ if x.gate])
-        }
-        kinds = {layer.gate for gated in self.layers.values() for layer in gated if layer.gate}
+        self.layers = [layer for of_kind in layers.values() for layer in of_kind if layer.gate]
+        kinds = {layer.gate for layer in self.layers if layer.gate}
         self.meanings = {kind.name: kind.meaning for kind in kinds}
         self.shares = {kind.name for kind in kinds if kind.branch is not None}
         self.all_shares = RunningMean()
@@ -122,9 +123,8 @@ class Gates:
     ) -> None:
         """Add a sentence; ``tags`` are those of the source's ``words``, None without tags."""
         values: dict[Place, np.ndarray] = {}
-        for kind, gated in self.layers.items():
-            for layer in gated:
-                values |= gate_values(layer, observed[kind][layer.number - 1])
+        for layer in self.layers:
+            values |= gate_values(layer, observed[layer.kind][layer.number - 1])
         for place, numbers in values.items():
             self.places[place].add(numbers)
             if tags is None or place.kind != ENCODER or place.head is not None:
@@ -134,27 +134,13 @@ class Gates:
                 of_tags[tag].append(numbers[word].mean())
             for tag, of_words in of_tags.items():
                 self.tags[place][tag].add(np.array(of_words))
-        if shares := [numbers for place, numbers in values.items() if self.is_share(place)]:
+        shares = [v for p, v in values.items() if p.gate in self.shares and p.head is None]
+        if shares:  # of a local branch, of all heads
             self.all_shares.add(np.concatenate(shares))
-
-    def is_share(self, place: Place) -> bool:
-        """Whether it is the share of a local branch, of all heads."""
-        return place.gate in self.shares and place.head is None
-
-    def use(
-        self, model: ModelOnText, tags: Sequence[Sequence[str]] | None
-    ) -> Callable[[int, SentenceAttention], None]:
-        """A function for ``ModelOnText.observe``; ``tags`` are of each sentence."""
-
-        def add(number: int, observed: SentenceAttention) -> None:
-            words = words_of(model.sentences.source[number], model.subwords)
-            self.add(observed, words, tags[number] if tags else None)
-
-        return add
 
     def window(self) -> int | None:
         """Tokens that the local branch of a hybrid gate sees, 2m + 1; None without such."""
-        for layer in (layer for layers in self.layers.values() for layer in layers):
+        for layer in self.layers:
             branch = layer.gate.branch if layer.gate else None
             match None if branch is None else layer.patterns[branch][0]:
                 case Band(behind=int(behind), ahead=int(ahead)):
@@ -191,5 +177,91 @@ def measure_gates(
             "them, transformer_hysan with --branch-fusion gated-sum, and a fusion of your own if "
             "it has a gate_kind"
         )
-    model.observe(attentions, numbers, gates.use(model, tags))
+
+    def use(number: int, observed: SentenceAttention) -> None:
+        words = words_of(model.sentences.source[number], model.subwords)
+        gates.add(observed, words, tags[number] if tags else None)
+
+    model.observe(attentions, numbers, use)
     return gates.of_model(model.name)
+
+
+def draw(models: list[ModelGates], theme: str = "light") -> style.Figure:
+    """Draw gates by layer; by part of speech, if any; by window, if models differ in it."""
+    drawings = [_by_layer]
+    if any(model.tag_rows for model in models):
+        drawings.append(_by_tag)
+    if len({model.window for model in models if model.window}) > 1:
+        drawings.append(_by_window)
+    texts = [model.name for model in models] + [row["tag"] for m in models for row in m.tag_rows]
+    with style.theme(theme, texts=texts) as colours:
+        figure = style.new_figure(5.2, 3.4 * len(drawings))
+        grid = figure.subplots(len(drawings), squeeze=False)
+        for axes, drawing in zip(grid[:, 0], drawings, strict=True):
+            drawing(axes, models, colours)
+    return figure
+
+
+def _named(models: list[ModelGates], model: ModelGates, place: tuple) -> str:
+    """The label of a line: enough to distinguish it from the others."""
+    what = f"{place[0]}, {place[1]}"
+    return f"{model.name}: {what}" if len(models) > 1 else what
+
+
+def _by_layer(axes, models: list[ModelGates], colours: style.Theme) -> None:
+    lines = []
+    for model in models:
+        rows = [row for row in model.rows if row["head"] is None]
+        for place in dict.fromkeys((row["kind"], row["branch"]) for row in rows):
+            own = [row for row in rows if (row["kind"], row["branch"]) == place]
+            lines.append((_named(models, model, place), own))
+    for number, (label, own) in enumerate(lines):
+        # Side by side, so that deviations do not hide each other.
+        shift = _SHARED * ((number + 0.5) / len(lines) - 0.5)
+        axes.errorbar(
+            [row["layer"] + shift for row in own],
+            [row["mean"] for row in own],
+            yerr=[row["deviation"] for row in own],
+            capsize=2.5,
+            elinewidth=0.8,
+            label=label,
+            **style.series(number, colours),
+        )
+    axes.set_xticks(sorted({row["layer"] for _, own in lines for row in own}))
+    axes.set_xlabel("layer (1 = lowest)")
+    axes.set_ylabel("mean gate ± deviation")
+    style.legend_above(axes)
+
+
+def _by_tag(axes, models: list[ModelGates], colours: style.Theme) -> None:
+    """Draw the lowest layer with gates."""
+    bars = []
+    for model in models:
+        layer = min((row["layer"] for row in model.tag_rows), default=None)
+        rows = [row for row in model.tag_rows if row["layer"] == layer]
+        for place in dict.fromkeys((row["kind"], row["branch"]) for row in rows):
+            means = {row["tag"]: row["mean"] for row in rows if row["branch"] == place[1]}
+            bars.append((f"{_named(models, model, place)}, layer {layer}", means))
+    found = {tag for _, means in bars for tag in means}
+    tags = [*(tag for tag in UNIVERSAL if tag in found), *sorted(found.difference(UNIVERSAL))]
+    width = 0.8 / len(bars)
+    for number, (label, means) in enumerate(bars):
+        places = [n + width * (number - (len(bars) - 1) / 2) for n in range(len(tags))]
+        look = {"color": style.series(number, colours)["color"]}
+        axes.bar(places, [means.get(tag, float("nan")) for tag in tags], width, label=label, **look)
+    axes.set_xticks(range(len(tags)), tags, rotation=45)
+    axes.grid(axis="x", visible=False)
+    values = [mean for _, means in bars for mean in means.values()]
+    room = 0.15 * (max(values) - min(values)) or 0.05
+    axes.set_ylim(max(0.0, min(values) - room), min(1.0, max(values) + room))
+    axes.set_ylabel("mean gate")
+    style.legend_above(axes)
+
+
+def _by_window(axes, models: list[ModelGates], colours: style.Theme) -> None:
+    windowed = sorted((m for m in models if m.window), key=lambda model: model.window or 0)
+    windows = [model.window for model in windowed]
+    axes.set_xticks(windows)
+    axes.set_xlabel("window, tokens (2m + 1)")
+    axes.set_ylabel("mean share of the local branch")
+    axes.plot(windows, [model.share for model in windowed], **style.series(0, colours))

@@ -72,8 +72,6 @@ MODELS = {
         },
     ),
 }
-#: Layers and heads of those with other than 2 and 4.
-SHAPES = {"lstm": (1, 1), "lstm-bidirectional": (1, 1), "fconv": (1, 1)}
 
 
 def build(name):

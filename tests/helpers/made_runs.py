@@ -87,29 +87,18 @@ class MadeWorkspace:
         cells = {(c.row.name, c.column.name): c for c in self.plan(table).cells}
         return self.workspace.run(cells[row, column], seed)
 
-    def finish(
-        self, run: Run, translations: list[str], scores=(), parts=None, metrics=("bleu",), **facts
-    ) -> None:
+    def finish(self, run: Run, translations: list[str], scores=(), **facts) -> None:
         """Give a run a result and counts, and its corpus a manifest."""
         digest = run.recipe.digest({})
         write_lines(run.prepared_corpus.reference(), REFERENCES)
         write_lines(run.prepared_corpus.source_words, SOURCES)
         manifest(digest=digest).write(run.corpus_folder)
         write_lines(run.folder.hypotheses, translations)
-        parts = {"": [0, len(REFERENCES)]} if parts is None else parts
-        measured = {}
-        for name in metrics:
-            metric = build_metric(name, "en")
-            counts = metric.counts(translations, REFERENCES)
-            for suffix, part in parts.items():
-                of_part = counts.of(range(*part), f"{counts.text}{suffix}")
-                measured[f"{name}{suffix}"] = metric.score_of(of_part)
-        kept = {"scores": scores_as_dict(measured), "sentences": len(REFERENCES), "parts": parts}
-        run.folder.score.write_text(json.dumps(kept))
-        plain = {
-            name: {"value": found.value, "signature": found.signature}
-            for name, found in measured.items()
-        }
+        bleu = build_metric("bleu", "en").score(translations, REFERENCES)
+        count = len(REFERENCES)
+        kept = {"scores": scores_as_dict({"bleu": bleu}), "sentences": count}
+        run.folder.score.write_text(json.dumps({**kept, "parts": {"": [0, count]}}))
+        plain = {"bleu": {"value": bleu.value, "signature": bleu.signature}}
         paper, _, table = run.cell.table.partition("/")
         row, column = run.cell.row, run.cell.column
         plugin = f"/there/{run.name}/fairseq_hybrid_attn"

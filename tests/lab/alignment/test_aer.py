@@ -166,23 +166,6 @@ def test_the_command(files, capsys):
     assert rows == [[3, 2, 3, 2, 2], [2, 2, 3, 1, 2], [0] * 5]
 
 
-def test_the_command_in_every_base_and_direction(files, capsys):
-    """Each gold file has the same links; without any, nothing is defined."""
-    write_pharaoh(files / "straight", ALIGNMENTS)
-    write_pharaoh(files / "turned", [[(j, i) for i, j in links] for links in ALIGNMENTS])
-    write(files / "one", "1-1 2-2 3-3", "1-1 1-2")
-    write(files / "none", "", "")
-    for flags, rate in {
-        "straight --gold straight --gold-base 0": "0.00",
-        "straight --gold one --gold-base 1": "0.00",
-        "straight --gold turned --gold-base 0 --gold-reversed": "0.00",
-        "none --gold none --gold-base 0": "undefined",
-    }.items():
-        main(["aer", *flags.split()])
-        rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-        assert [flags.split()[0], rate] in [row[:2] for row in rows], flags
-
-
 def test_refusals(files, capsys):
     write(files / "short", "1-1")
     write(files / "long", "0-0", "0-0", "0-0")

@@ -1,7 +1,6 @@
 """Alignments to train on: symmetrisation by hand, subwords, eflomal, fairseq's files."""
 
 import random
-import sys
 from functools import partial
 from itertools import product
 
@@ -11,7 +10,6 @@ from fairseq.data import Dictionary
 from fairseq.tasks.translation import load_langpair_dataset
 from refusals import check_command_refusals
 
-from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.alignment import align_training_command
 from fairseq_hybrid_attn.lab.alignment.error_rate import count
 from fairseq_hybrid_attn.lab.cli.command_line import main
@@ -61,27 +59,6 @@ def test_symmetrisation_by_hand():
         assert found == [final, grown, *simple], case
 
 
-def test_symmetrisation_in_general():
-    """For random directions: between intersection and union, with nothing left to add."""
-    choose = random.Random(0)
-    for _ in range(300):
-        n, m = choose.randint(1, 8), choose.randint(1, 8)
-        forward = frozenset((choose.randrange(n), j) for j in range(m) if choose.random() < 0.8)
-        backward = frozenset((i, choose.randrange(m)) for i in range(n) if choose.random() < 0.8)
-        grown = symmetrise(forward, backward, "grow-diag")
-        final = symmetrise(forward, backward, "grow-diag-final-and")
-        assert forward & backward <= grown <= final <= forward | backward
-        sources, targets = ({link[side] for link in grown} for side in (0, 1))
-        for i, j in (forward | backward) - grown:
-            beside = any(max(abs(i - k), abs(j - o)) == 1 for k, o in grown)
-            assert not beside or (i in sources and j in targets)
-        sources, targets = ({link[side] for link in final} for side in (0, 1))
-        assert all(i in sources or j in targets for i, j in forward | backward)
-        # What final-and adds is all between words that had no link.
-        for side in (0, 1):
-            assert len({link[side] for link in final - grown}) == len(final - grown)
-
-
 GERMAN = {f"de{n}": f"en{n}" for n in range(30)}
 
 
@@ -116,14 +93,6 @@ def folder(tmp_path, monkeypatch):
 
 
 FLAGS = "align-training --source-lang de --target-lang en --subwords subword-nmt".split()
-
-
-def test_a_direction_has_one_link_for_each_word_of_its_own_side():
-    pytest.importorskip("eflomal")
-    source, target, _ = map(list, zip(*bitext(600), strict=True))
-    for side, direction in zip((1, 0), align_words(source, target), strict=True):
-        assert all(len({link[side] for link in line}) == len(line) for line in direction)
-        assert sum(map(len, direction)) > 0.9 * sum(map(len, source))
 
 
 def test_the_command_makes_what_fairseq_trains_on(folder, capsys):
@@ -176,14 +145,6 @@ def test_long_sentences_are_reported(tmp_path, monkeypatch, capsys):
     assert "1 sentences have more than 1,023 words" in capsys.readouterr().err
     found = read_pharaoh(tmp_path / "t.align")
     assert found[1] and not found[2]
-
-
-def test_without_eflomal(folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "eflomal", None)
-    with pytest.raises(UserError, match=r"eflomal is not installed .*pip install") as error:
-        main([*FLAGS, "--trainpref", "train"])
-    assert "fairseq-hybrid-attn[alignment]" in str(error.value)
-    assert not (folder / "train.align").exists()
 
 
 def test_refusals(folder, monkeypatch):

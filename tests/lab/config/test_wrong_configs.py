@@ -34,8 +34,6 @@ TYPE = "use a mapping from keys"
 #: What each mistake changes in small configurations, and what its message has, in this order.
 WRONG = [
     (table(titel="T"), "toy/table1.yaml: unknown titel"),
-    (table(columns={"bleu": {"scor": "bleu"}}), "toy/table1.yaml: columns: bleu: unknown scor"),
-    (base(tain={}), "settings/toy.yaml: unknown tain"),
     (rows(mixed={"batch": {"token": 5}}), "rows: mixed: batch: unknown token"),
     (table(extends="no"), "toy/table1.yaml.*no.yaml"),
     (rows(mixed={"extends": "no"}), "toy/table1.yaml: rows: mixed.*no.yaml"),
@@ -64,8 +62,6 @@ WRONG = [
     (base(train={"user-dir=x": True}), "settings/toy.yaml: train.*user-dir=x: use the name of a"),
     (base(generate={"nbest": "--user-dir=x"}), "generate.*would be read as another flag"),
     (rows(mixed="a text"), f"toy/table1.yaml: rows: mixed: a text: {TYPE}"),
-    (rows(mixed={"batch": 5}), f"rows: mixed: batch: 5: {TYPE}"),
-    (base(train=["a"]), rf"toy.yaml: train: \['a'\]: {TYPE}"),
     (base(train={"max-update": "many"}), "toy.yaml: train: .*max-update: many: use a whole"),
     (base(train={"max-update": None}), "toy/table1.yaml: rows: plain.*max-update"),
     (rows(**{"../../victim": {}}), "rows: ../../victim: use a name without slashes"),
@@ -73,16 +69,16 @@ WRONG = [
     (rows(A={}, a={}), "rows: names must differ by more than capitals"),
     (table(rows={5: {}}), "rows: 5: use a text, in quotes"),
     (base(corpus="../toy"), "toy.yaml: corpus: ../toy: use a name without slashes"),
-    (rows(mixed={"checkpoints": {"unit": "hour"}}), "rows: mixed: checkpoints: unit: hour"),
-    (rows(mixed={"batch": {"tokens": 0}}), "rows: mixed: batch: tokens: 0: use"),
     (bare(batch={}), "toy/table1.yaml: rows: plain.*batch: no tokens"),
     (bare(checkpoints={"every": 5}), "rows: plain.*checkpoints: no unit"),
-    (rows(mixed={"aligner": "giza"}), "rows: mixed: aligner: giza: use eflomal"),
     (base(checkpoints={"average": 7}), "rows: plain.*more than there will be by 150"),
     (base(checkpoints={"curve": 4}), "rows: plain.*not among"),  # 150 / 4
     (base(checkpoints={"curve": 10}), "rows: plain.*not among"),  # each 15, and saved each 25
     (base(checkpoints={"unit": "epoch", "curve": 2}), "rows: plain.*curve needs updates"),
-    (base(checkpoints={"curve": 0}), "toy.yaml: checkpoints: curve: 0: use a whole number"),
+    (
+        base(checkpoints={"curve-on": "train"}),
+        "toy.yaml: checkpoints: curve-on: train: use test",
+    ),
 ]
 
 
@@ -114,12 +110,6 @@ def test_a_row_adds_to_its_tables_settings_and_removes_some(tmp_path):
     assert resolved["toy/table1/mixed/bleu"].train == train
 
 
-def test_unknown_names_are_refused(tmp_path):
-    write_configs(tmp_path)
-    check_refusals([("toy/x", "toy/table1")], lambda name: load_table(name, tmp_path))
-    check_refusals([("fool", "full")], lambda name: load_profile(name, tmp_path))
-
-
 def test_baselines_in_circles_are_none(tmp_path):
     """Neither is measured to measure the other."""
     plain = FILES["toy/table1.yaml"]
@@ -144,9 +134,7 @@ def test_files_that_extend_the_same_files_again_and_again_are_read_once(tmp_path
         ("x: [unclosed", "not YAML"),
         ("x: 1\nx: 2", "not YAML: duplicate key x"),
         ("x: " + "[" * 500, "not YAML"),
-        ("x: !!int a", "not YAML"),
         ("x: 2001-99-99", "not YAML"),
-        ("x: " + "1" * 9999, "not YAML"),
         ("x: !!python/object/apply:os.system [touch victim]", "not YAML"),
         ("? [a, b]\n: c", "not YAML"),
         ("x: \0", "not YAML"),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import ipadic
 import MeCab
+import pytest
 import rjieba
 import yaml
 from cli import run, subword_nmt
@@ -105,6 +106,7 @@ def content(path):
     return [(model.id_to_piece(n), model.get_score(n)) for n in range(len(model))]
 
 
+@pytest.mark.slow
 def test_recipes_are_as_by_the_programs(tmp_path, monkeypatch):
     def preprocess(words, log):
         """For most recipes the command is compared, which is the same program; not its result."""

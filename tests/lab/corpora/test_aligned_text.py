@@ -30,11 +30,9 @@ def folder(tmp_path):
     return tmp_path
 
 
-def put_together(folder, *more):
-    words = (
-        "out/text --languages de en --text a --text b --gold gold --links links --base 0 --first de"
-    )
-    return run_forked(SCRIPT, (*words.split(), *more), folder)
+def put_together(folder, *more, place="out/text"):
+    words = "--languages de en --text a --text b --gold gold --links links --base 0 --first de"
+    return run_forked(SCRIPT, (place, *words.split(), *more), folder)
 
 
 def test_hand_aligned_sentences_are_left_out_by_either_side(folder):
@@ -59,17 +57,11 @@ def test_hand_aligned_sentences_are_left_out_by_either_side(folder):
 
 
 def test_files_to_read_and_those_of_others_are_left_alone(folder):
-    words = "--languages de en --text a --text b --gold gold --links links --base 0 --first de"
     (folder / "thesis").mkdir()
     (folder / "thesis/notes.txt").write_text("all")
     for place in (".", "thesis"):
-        done = run_forked(SCRIPT, (place, *words.split()), folder)
+        done = put_together(folder, place=place)
         assert done.returncode == 1 and "name a folder of its own" in done.stderr
-    beside = folder / "out/text.partial/notes.txt"
-    beside.parent.mkdir(parents=True)
-    beside.write_text("all")
-    assert put_together(folder).returncode == 0 and beside.exists()
-    assert sorted(path.name for path in (folder / "out").iterdir()) == ["text", "text.partial"]
     assert (folder / "a.de").read_text() == FILES["a.de"]
     assert (folder / "thesis/notes.txt").exists()
 

@@ -51,13 +51,6 @@ def test_text_and_test_sets_are_the_published_ones(downloads, no_preprocess, tmp
                 assert (tmp_path / kind / f"{part}.{language}").read_bytes() == text
 
 
-def test_other_direction_is_the_same_text(downloads, no_preprocess, tmp_path):
-    for name in ("en-de", "de-en"):
-        made(f"multi30k.{name}", downloads, tmp_path / name)
-    for path in (tmp_path / "en-de/subwords").iterdir():
-        assert (tmp_path / "de-en/subwords" / path.name).read_bytes() == path.read_bytes()
-
-
 def test_only_the_published_files_are_taken(downloads, tmp_path):
     with pytest.raises(UserError, match="train.lc.norm.tok.en is damaged or a different file"):
         prepare(load_corpus("multi30k.en-de", CONFIGS), tmp_path, downloads)

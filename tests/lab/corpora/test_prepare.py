@@ -52,9 +52,6 @@ def test_result_is_what_fairseq_takes(prepared):
 
 def test_manifest_lists_all_that_was_made(text, prepared):
     manifest = read_manifest(prepared)
-    found = (manifest.corpus, manifest.own, manifest.source, manifest.target)
-    assert found == ("own", True, "de", "en")
-    assert manifest.subwords["kind"] == "subword-nmt"
     assert manifest.subwords["learned"] == {"subwords.codes": 30}
     assert {"sacremoses", "subword-nmt", "ve-fairseq"} <= manifest.versions.keys()
     paths = {prepared / name: sha for name, sha in manifest.files.items()}
@@ -321,20 +318,13 @@ def test_faults_of_a_recipe():
     for change, said in (
         ({"tokenizer": {"de": "perl"}}, "tokenizer: de: perl: use moses, "),
         ({"subwords": {**subwords, "kind": "bpe"}}, "subwords: kind: bpe: use subword-nmt, "),
-        ({"subwords": {**subwords, "size": 0}}, "subwords: size: 0: use a whole number from 1"),
-        ({"subwords": {"kind": "subword-nmt"}}, "subwords: no size"),
         ({"replace-in-test": {"ab": "c"}}, "ab: use a single character"),
         ({"expect": {"dev": 3}}, "dev: use train, valid or test"),
-        ({"valid-every": 1}, "valid-every: 1: use a whole number from 2"),
-        ({"lower": True}, "unknown lower; known are"),
-        ({"source": True}, "source: True: use a text, in quotes"),
         ({"archives": [{"fil": "x"}]}, "archives: no. 1: unknown fil"),
-        ({"gold": {"links": "c"}}, "gold: no text, base, first"),
         ({"reader": "wmt16"}, "reader: wmt16: use iwslt14, wmt14, wmt17, aspec or own"),
         ({"target": "de"}, "same language"),
         ({"target": "fr"}, "tokenizer: no fr"),
         ({"options": {"file": {}}}, "options: file: the reader own has no such option"),
-        ({"options": {"valid": 0}}, "options: valid: 0: use a whole number from 1"),
         ({"gold": gold}, "gold: a, b, c: name the file under archives"),
     ):
         with pytest.raises(UserError, match=said):

@@ -95,7 +95,7 @@ def test_stopped_while_remade_is_not_complete(text, no_preprocess, tmp_path, mon
 
 def test_stopped_between_any_two_steps(no_preprocess, tmp_path, monkeypatch):
     """Stopped at the first, second, ... move of a file or folder to its place."""
-    corpus = own_corpus(recipe(), write(tmp_path / "text", "x", sentences(60)))
+    corpus = own_corpus(recipe(), write(tmp_path / "text", "x", sentences(40)))
     wanted = prepare(corpus, tmp_path / "complete", workers=1)
     left = 0
 

@@ -135,7 +135,7 @@ def test_file_line_by_line_for_any_number_of_workers(tmp_path, small_blocks):
     text = ["".join(random.choices(letters, k=random.randrange(40))) for _ in range(300)]
     text[7:9] = ["", "A line\r"]
     source = tmp_path / "in"
-    for kind in WITHOUT_MODEL:
+    for kind in ("moses", "mecab"):
         lang = LANGUAGE.get(kind, "en")
         source.write_bytes("\n".join(text).encode())  # without \n at the end
         results = []
@@ -160,37 +160,16 @@ def test_lowercase_after_tokenising(tmp_path):
 
 
 @pytest.fixture
-def kytea(monkeypatch, tmp_path):
-    """A stand-in for KyTea's module that makes a word of every character."""
-    calls = []
+def kytea(monkeypatch):
+    """A stand-in for KyTea's module, which refuses a model that is broken."""
 
     class Mykytea:
         def __init__(self, options):
-            calls.append(options)
             if "broken" in options:
                 raise RuntimeError("Badly formed model")
 
-        def getWS(self, text):
-            assert " " not in text
-            return tuple(text)
-
     monkeypatch.setitem(sys.modules, "Mykytea", types.SimpleNamespace(Mykytea=Mykytea))
     monkeypatch.delenv("KYTEA_MODEL", raising=False)
-    (tmp_path / "model.bin").write_bytes(b"model")
-    return calls
-
-
-def test_kytea_takes_its_model_from_the_call_or_the_environment(kytea, tmp_path, monkeypatch):
-    model = tmp_path / "model.bin"
-    assert tokeniser("kytea", "ja", model)("日本 語\n") == "日 本 語"
-    assert kytea.pop() == f"-model {model} -notags -debug 0"
-    (tmp_path / "in").write_text("日本\n", encoding="utf-8")
-    (tmp_path / "other").write_bytes(b"other")
-    for name in ("model.bin", "other"):
-        monkeypatch.setenv("KYTEA_MODEL", str(tmp_path / name))
-        tokenise_file(tmp_path / "in", tmp_path / "out", "kytea", "ja", workers=1)
-        assert kytea.pop().split()[1] == str(tmp_path / name)
-        assert (tmp_path / "out").read_text("utf-8") == "日 本\n"
 
 
 def test_kytea_without_a_model_or_with_a_bad_one(kytea, tmp_path, monkeypatch):

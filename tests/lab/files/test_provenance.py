@@ -3,7 +3,7 @@
 import subprocess
 
 from fairseq_hybrid_attn.lab.files import provenance
-from fairseq_hybrid_attn.lab.files.provenance import code, differences
+from fairseq_hybrid_attn.lab.files.provenance import code
 
 
 def test_the_commit_of_a_checkout_and_whether_it_was_changed(tmp_path, monkeypatch):
@@ -21,12 +21,3 @@ def test_the_commit_of_a_checkout_and_whether_it_was_changed(tmp_path, monkeypat
     assert code() == {"commit": commit, "modified": False}
     (package / "__init__.py").write_text("x = 2\n")
     assert code() == {"commit": commit, "modified": True}
-
-
-def test_what_results_differ_in():
-    first = {"code": {"commit": "a" * 40, "modified": False}, "versions": {"torch": "2.6"}}
-    changed = {**first, "code": {"commit": "a" * 40, "modified": True}}
-    newer = {**first, "versions": {"torch": "2.7", "eflomal": "2.0"}}
-    assert differences([]) == differences([first, first]) == ""
-    assert differences([first, changed]) == f"commit {'a' * 10}, {'a' * 10} (modified)"
-    assert differences([first, newer, first]) == "torch 2.6, 2.7"

@@ -313,6 +313,7 @@ def test_an_incomplete_write_leaves_the_old_file_unchanged():
     assert files() == before
 
 
+@pytest.mark.slow
 def test_fairseq_translates_and_trains_with_the_average(folder):
     write_corpus(folder, hard_cases=False)
     binarise(folder)

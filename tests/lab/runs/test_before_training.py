@@ -8,11 +8,9 @@ from cli import run
 from corpora_made import parts, sentences, skip_preprocess
 from made_runs import MadeWorkspace, manifest
 
-from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.runs.checks import check_run
 from fairseq_hybrid_attn.lab.runs.devices import Devices
-from fairseq_hybrid_attn.lab.runs.running import RunInProgress
 
 CPU = Devices("cpu")
 
@@ -83,14 +81,3 @@ def test_few_validation_pairs_train_and_a_run_translates_wherever_it_is(tmp_path
     words = ("translate", "moved", "text/test.de")
     translated = run("fairseq-hybrid", *words, cwd=tmp_path).stdout
     assert translated.splitlines() == (tmp_path / "moved/hypotheses.txt").read_text().splitlines()
-
-
-def test_the_text_is_checked_again_when_it_is_prepared(made, monkeypatch):
-    """The plan could not know its lengths."""
-    run = made.run("plain")
-    run.corpus_folder.mkdir(parents=True, exist_ok=True)
-    manifest(longest={"test.de": (1025, 7)}).write(run.corpus_folder)
-    work = RunInProgress.__new__(RunInProgress)
-    work.run, work.devices = run, CPU
-    with pytest.raises(UserError, match="test.de, line 7"):
-        work.check()

@@ -106,19 +106,6 @@ def test_a_step_is_done_once(recorded, tmp_path):
     assert steps() == (0, [score])
 
 
-def test_the_column_without_positions_is_a_variable(recorded):
-    _, (_, train, *_) = recorded("hysan_iwslt14_e1", POSITIONS="0")
-    assert train[-2:] == ["--no-encoder-positions", "--no-decoder-positions"]
-    shown = run(
-        "fairseq-hybrid", "show", "hysan/table1/e1", "--column", "nopos", "--script", cwd=ROOT
-    )
-    line = next(line for line in shown.stdout.splitlines() if "fairseq-train" in line)
-    flags = shlex.split(shown.stdout[shown.stdout.index(line) :].split("\n[[")[0])
-    names = [{word for word in words if word[:2] == "--"} for words in (train, flags)]
-    assert names[0] - {"--fp16"} == names[1]
-    assert "no_positions" in value(train, "--save-dir")  # the two are kept apart
-
-
 @pytest.mark.slow
 def test_a_script_gives_what_reproduce_gives(tmp_path):
     """The same weights and translations."""

@@ -2,20 +2,16 @@
 
 import json
 import random
-import sys
 
 import pytest
 from refusals import check_command_refusals
 from sacrebleu.metrics import BLEU
 
-from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.figures import style
 from fairseq_hybrid_attn.lab.scores.lengths import (
     GroupScores,
     draw,
-    groups_of,
-    score_by_length,
 )
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 from fairseq_hybrid_attn.lab.scores.statistics import Compared, Estimate, difference
@@ -63,14 +59,6 @@ def lengths(*arguments, files=FILES, systems=SYSTEMS):
         return json.load(file)
 
 
-def test_groups_are_open_below_and_closed_above():
-    for words in range(120):
-        found = [words in group for group in groups_of((3, 4, 100))]
-        assert found == [0 < words <= 3, words == 4, 4 < words <= 100, words > 100]
-    names = "(0,10] (10,20] (20,30] (30,40] (40,50] (50,∞)".split()
-    assert list(map(str, groups_of())) == names
-
-
 EDGES = [(0, 10), (10, 20), (20, 30), (30, 40), (40, 50), (50, 1000)]
 
 
@@ -109,14 +97,6 @@ def test_each_group_and_the_whole_are_scored_as_a_corpus(folder, capsys):
     assert lines["all"][1] == str(len(LENGTHS))
 
 
-def test_one_sentence_has_a_score_and_no_interval():
-    found = score_by_length(
-        build_metric("bleu", "en"), {"a": GOOD[:3], "b": BAD[:3]}, REFERENCE[:3], [1, 1, 20]
-    )
-    single, both = (found.groups[n].systems["b"].estimate for n in (1, 0))
-    assert single.value > 0 and single.half is None and both.half is not None
-
-
 def test_a_source_of_subwords_or_without_spaces_is_told(folder, capsys):
     for line, told in (
         ("wo@@ rt", "src looks like subwords of subword-nmt"),
@@ -132,31 +112,24 @@ def shown(value, half=None):
 
 
 def test_figures_are_written_in_all_formats_the_same_each_time(folder):
-    groups = [GroupScores("all", 12, {"a": shown(30.0, 4.0)})]
-    for suffix, start in {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}.items():
-        written = []
-        for _ in range(2):
-            style.save(draw(groups, ["a"], "BLEU"), folder / f"figure.{suffix}")
-            written.append((folder / f"figure.{suffix}").read_bytes())
-        assert written[0] == written[1] and written[0].startswith(start), suffix
-    lengths("--figure", "dark.svg", "--theme", "dark")
-    dark = style.THEMES["dark"].background
-    assert [dark in (folder / f"{name}.svg").read_text() for name in ("dark", "figure")] == [1, 0]
-
-
-def test_figure_shows_the_numbers():
     groups = [
         GroupScores("(0,10]", 12, {"a": shown(30.0, 4.0), "b": shown(20.0)}),
         GroupScores("(10,∞)", 0, {}),
     ]
-    (axes,) = draw(groups, ["a", "b"], "BLEU").axes
+    for suffix, start in {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}.items():
+        written = []
+        for _ in range(2):
+            drawn = draw(groups, ["a", "b"], "BLEU")
+            style.save(drawn, folder / f"figure.{suffix}")
+            written.append((folder / f"figure.{suffix}").read_bytes())
+        assert written[0] == written[1] and written[0].startswith(start), suffix
+    (axes,) = drawn.axes
     first, second = (bars.lines for bars in axes.containers)
     assert list(first[0].get_ydata())[0] == 30.0 and list(second[0].get_ydata())[0] == 20.0
     assert first[0].get_ydata()[1] != first[0].get_ydata()[1]  # a gap
     assert [tuple(point[1] for point in bar) for bar in first[2][0].get_segments()][0] == (26, 34)
     ticks = [label.get_text() for label in axes.get_xticklabels()]
     assert ticks == ["(0,10]\nn = 12", "(10,∞)\nn = 0"]
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
 
 
 def test_a_dollar_in_a_name_is_not_a_formula(folder):
@@ -181,14 +154,6 @@ def test_mistakes_are_reported(folder):
         "--target-lang zh --score nist_bleu": "nist_bleu",
     }
     check_command_refusals(mistakes.items(), "lengths", *FILES, *SYSTEMS)
-
-
-def test_without_matplotlib_the_extra_is_named(folder, monkeypatch):
-    """Before the work; and what needs no figure needs no matplotlib."""
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UserError, match=r"fairseq-hybrid-attn\[analysis\]"):
-        lengths("--figure", "figure.png")
-    assert not (folder / "out.json").exists() and lengths()
 
 
 def test_wrong_values_are_refused(capsys):

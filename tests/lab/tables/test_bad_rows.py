@@ -14,14 +14,9 @@ from fairseq_hybrid_attn.lab.runs.plan import make_plan
 
 BAD = {
     "typo": ({"train": {"encoder-layrs": 2}}, "train: .*unrecognized arguments: --encoder-layrs"),
-    "late": ({"generate": {"beams": 2}}, "generate: .*unrecognized arguments: --beams"),
-    "value": ({"train": {"dropout": "much"}}, "train: .*invalid float value"),
     "arch": ({"train": {"arch": "nothing"}}, "train: .*invalid choice: 'nothing'"),
     "kind": ({"train": 5}, "train: 5: use a mapping"),
-    "number": ({"paper": {"bleu": "many"}}, "paper: bleu: many: use a number"),
-    "many": ({"checkpoints": {"average": 100}}, "more than there will be"),
     "circle": ({"run": "toy/table1/circle"}, "run: goes in a circle"),
-    "nobody": ({"run": "toy/table1/no"}, "has no row no"),
     "recipe": ({"corpus": "nothing"}, "there is no recipe 'nothing'"),
 }
 
@@ -61,9 +56,8 @@ def test_a_table_with_bad_rows_is_printed(made):
     made.finish(made.run("plain"), worse(REFERENCES, 0.2, "plain"))
     cells = made.cells("toy/table1")
     assert float(cells["plain", "bleu"]["ours"]) > 0
-    for name in BAD:
-        if name in ("kind", "circle", "nobody", "many", "recipe"):
-            assert cells[name, "bleu"]["ours"] == "", name
+    for name in ("kind", "circle", "recipe"):
+        assert cells[name, "bleu"]["ours"] == "", name
 
 
 def test_a_damaged_result_is_a_line(made, capsys):
@@ -85,4 +79,5 @@ def test_a_damaged_result_is_a_line(made, capsys):
         (fault,) = [fault for fault in faults if str(path) in fault]
         assert re.search(told, fault), fault
         assert made.cells("toy/table1")["plain", "bleu"]["ours"]
-        assert str(path) in made.hybrid("runs") and "plain" in made.hybrid("runs")
+    shown = made.hybrid("runs")
+    assert str(path) in shown and "plain" in shown

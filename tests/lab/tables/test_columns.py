@@ -5,7 +5,6 @@ from workspaces import with_rows, write_configs
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.config.paper_tables import load_table
-from fairseq_hybrid_attn.lab.config.settings import load_profile
 
 WIDE = {"run": "bleu", "score": "bleu"}
 TABLE1 = {"title": "x", "extends": "toy", "columns": {"bleu": {}}, "rows": {"plain": {}}}
@@ -42,15 +41,3 @@ def test_tables_that_cannot_be_shown(tmp_path):
         with pytest.raises(UserError, match=message):
             for cell in load_table("toy/table2", configs).cells():
                 cell.owner  # noqa: B018  which a bad row does not have
-
-
-def test_a_curve_is_of_a_set_that_exists(tmp_path):
-    def settings(checkpoints):
-        table = with_rows(TABLE1, plain={"checkpoints": checkpoints})
-        configs = write_configs(tmp_path, **{"toy/table1.yaml": table})
-        return load_table("toy/table1", configs).cells()[0].settings(load_profile("full", configs))
-
-    assert settings({"curve": 2}).checkpoints.curve_on == "test"
-    for value in ("train", True):
-        with pytest.raises(UserError, match="curve-on: .*: use test or valid"):
-            settings({"curve": 2, "curve-on": value})

@@ -2,13 +2,10 @@
 
 import gzip
 import json
-import shutil
 
 import pytest
-import yaml
 from made_runs import REFERENCES, SOURCES, read_lines, score, worse
 from refusals import check_refusals
-from workspaces import write_yaml
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.runs.run_scores import read_counts
@@ -42,29 +39,6 @@ def test_a_number_is_the_mean_over_seeds_beside_the_papers_and_the_baseline(shar
     assert base["p"] == base["our_difference"] == "" and base["seeds"] == "1 2"
     third = shared.cells("toy/table1", "--seeds", "2,3")["ours", "bleu"]
     assert third["seeds"] == "2" and float(third["our_difference"]) == near(gain.by_seed[2])
-
-
-def test_json_has_no_p_of_a_score(shared):
-    found = json.loads(shared.hybrid("table", "toy/table1", "--seeds", "2", "--format", "json"))
-    of_ours = next(one for one in found["numbers"] if one["row"] == "ours")
-    assert "p" not in of_ours["ours"] and 0 < of_ours["difference"]["p"] <= 1
-
-
-def test_columns_of_chrf_and_ter(made):
-    """As those of BLEU; runs of before have neither."""
-    table = yaml.safe_load((made.configs / "toy/lengths.yaml").read_text())
-    table["columns"] = {name: {"run": "bleu", "score": name} for name in ("chrf", "ter")}
-    write_yaml(made.configs / "toy/modern.yaml", table)
-    texts = {row: read_lines(made.run(row).folder.hypotheses) for row in ("plain", "ours")}
-    made.finish(made.run("plain"), texts["plain"], metrics=("bleu", "chrf", "ter"))
-    assert made.cells("toy/modern")["ours", "chrf"]["state"].endswith("has no chrf")
-    made.finish(made.run("ours"), texts["ours"], metrics=("bleu", "chrf", "ter"))
-    cells = made.cells("toy/modern")
-    for name in ("chrf", "ter"):
-        plain, ours = (scores_by_seed(made, row, (1,), name) for row in ("plain", "ours"))
-        gain = statistics.difference(ours, plain)
-        assert float(cells["ours", name]["ours"]) == near(ours[1].value)
-        assert float(cells["ours", name]["difference_half"]) == near(gain.half)
 
 
 def test_groups_are_scored_as_separate_corpora(made):
@@ -178,32 +152,6 @@ def test_figures_are_of_tables_that_are_curves_or_lengths(made):
     }
     check_refusals(cases.items(), lambda words: made.hybrid("table", *words.split()))
     assert not (made.folder / "x.png").exists()
-
-
-def test_each_test_set_has_its_own_score(made):
-    """A test text of two sets, of which the second is worse; and a point of a curve."""
-    run = made.run("plain")
-    translations = worse(REFERENCES[:40], 0.1, "a") + worse(REFERENCES[40:], 0.4, "a")
-    parts = {"": (0, 40), ".second": (40, 60)}
-    made.finish(run, translations, parts=parts)
-    point = run.folder.point(60)
-    point.path.mkdir(parents=True)
-    shutil.copy(run.folder.score, point.score)
-    curve = [{"updates": 60, "scores": json.loads(run.folder.result.read_text())["scores"]}]
-    run.folder.curve.write_text(json.dumps({"curve": curve}))
-    made.finish(run, translations, parts=parts, curve=curve)
-    cells = made.cells("toy/gates")
-    for column, part in (("bleu", slice(0, 40)), ("second", slice(40, 60))):
-        one = build_metric("bleu", "en").score(translations[part], REFERENCES[part])
-        expected = statistics.estimate((1, {1: one}))
-        found = cells["plain", column]
-        assert (float(found["ours"]), float(found["half"])) == (
-            near(expected.value),
-            near(expected.half),
-        )
-    assert cells["plain", "second"]["score"] == "bleu.second"
-    cell = made.cells("toy/curves", "--columns", "bleu_curve")["plain", "bleu_curve"]
-    assert cell["at"] == "60" and cell["half"] == cells["plain", "bleu"]["half"]
 
 
 def test_a_result_that_its_counts_contradict_is_not_believed(made):

@@ -2,17 +2,8 @@
 
 from rows import CELLS, EVERY_TABLE, FULL
 
-from fairseq_hybrid_attn.errors import Faults
 from fairseq_hybrid_attn.lab.config.settings import Settings
-from fairseq_hybrid_attn.patterns import GLOBAL, PAST
-from fairseq_hybrid_attn.words import HYSAN_DECODER, HYSAN_ENCODER, parse_patterns
 
-POSITIONS = EVERY_TABLE["evidence/positions"]
-RUNS = {
-    (cell.row.name, cell.column.name): cell.settings(FULL)
-    for cell in POSITIONS.cells()
-    if cell.owner is cell
-}
 #: The flags that a row is about.
 PATTERNS = ("arch", "head-patterns", "encoder-branches", "decoder-branches", "branch-fusion")
 WITHOUT = ("no-encoder-positions", "no-decoder-positions")
@@ -59,55 +50,3 @@ def test_rows_are_those_of_the_papers_tables():
                     keys = (*PATTERNS[1:], "local-window", "hybrid-fusion", "localness")
                     differing = [key for key in keys if one.get(key) != other.get(key)]
                     assert not differing, (mine.run_name, differing)
-
-
-def test_the_sum_without_patterns_is_that_of_e1():
-    """Its settings are those of e1, except that no branch hides what another one shows."""
-    cells = EVERY_TABLE["evidence/sum"].cells()
-    (ours,) = [cell.settings(FULL) for cell in cells if cell.owner is cell]
-    e1, faults, n = RUNS["hysan_e1", "positions"], Faults("settings"), 1000
-    assert common(ours) == common(e1)
-    for flag, vocabulary, everything in [
-        ("encoder-branches", HYSAN_ENCODER, GLOBAL),
-        ("decoder-branches", HYSAN_DECODER, PAST),
-    ]:
-        mine, theirs = (
-            parse_patterns(flag, one.train[flag], vocabulary, faults) for one in (ours, e1)
-        )
-        assert len(mine) == len(theirs)
-        assert all(pattern.mask(n, n).equal(everything.mask(n, n)) for pattern in mine)
-    faults.raise_if_any()
-
-
-def test_columns_are_about_positions_alone_and_systems_are_those_of_the_papers():
-    on = {"positions": WITHOUT, "no_positions": (), "no_encoder_positions": WITHOUT[1:]}
-    for (_, column), settings in RUNS.items():
-        assert {flag for flag in WITHOUT if not settings.train.get(flag)} == set(on[column])
-    for row, cell, keys in [
-        ("transformer", "mma/table2/transformer/de-en", "head-patterns"),
-        ("transformer_mma", "mma/table2/transformer_mma/de-en", "head-patterns"),
-        ("hysan_e1", "hysan/table1/e1/bleu", "encoder-branches decoder-branches"),
-        ("hybrid_gate", "hybrid_gate/table1/hybrid_gate/bleu", "hybrid-layers local-window"),
-    ]:
-        theirs, ours = CELLS[cell].settings(FULL).train, RUNS[row, "positions"].train
-        assert all(ours.get(key) == theirs.get(key) for key in keys.split()), row
-
-
-def test_reported_numbers_are_those_of_the_papers_tables():
-    ours = {
-        f"{row.name}/{column}": number
-        for row in POSITIONS.rows
-        for column, number in row.paper.items()
-        if number is not None
-    }
-    theirs = {
-        "transformer/positions": "hysan/table1/base/bleu",
-        "hysan_e1/positions": "hysan/table1/e1/bleu",
-        "transformer/no_positions": "hysan/table1/base/nopos",
-        "hysan_e1/no_positions": "hysan/table1/e1/nopos",
-        "transformer/positions_mma": "mma/table2/transformer/de-en",
-        "transformer_mma/positions_mma": "mma/table2/transformer_mma/de-en",
-        "transformer/no_encoder_positions": "mma/table3/transformer_nopos/de-en",
-        "transformer_mma/no_encoder_positions": "mma/table3/transformer_mma_nopos/de-en",
-    }
-    assert ours == {name: CELLS[cell].paper for name, cell in theirs.items()}

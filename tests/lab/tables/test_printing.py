@@ -138,22 +138,6 @@ def test_a_curve_has_a_line_for_each_checkpoint():
     assert found == [("1000", "10.0000"), ("2000", "20.0000"), ("", "")]
 
 
-def test_columns_as_lines():
-    """Many columns of few rows are one grid, with the paper's number where it has one."""
-    text = as_markdown(replace(TWO, transposed=True, numbers=TWO.numbers[:4]))
-    expected = "BLEU,31.27,30.00 ± 0.50,32.28,31.50 ± 0.50†,32.29,not run"
-    assert cells(text, "BLEU") == expected.split(",")
-    assert cells(text, "without") == ["without (Table 1)", "31.27", "30.00 ± 0.50", *[""] * 4]
-
-
-def test_csv_has_every_digit_and_empty_fields_for_what_is_missing():
-    found = list(csv.DictReader(io.StringIO(as_csv(TABLE))))
-    assert [line["row"] for line in found] == ["base", "e1", "e2"]
-    assert [line["state"] for line in found] == ["done", "data changed", "not run"]
-    assert found[1]["our_difference"] == "1.5000" and found[1]["seeds"] == "1 2 3"
-    assert found[2]["ours"] == "" and found[2]["paper_difference"] == "1.0200"
-
-
 def test_json_has_everything():
     content = json.loads(as_json(TABLE))
     first, second, _ = content["numbers"]

@@ -20,6 +20,7 @@ def test_the_pages_are_made_from_the_results():
     assert (RESULTS / "claims.md").read_text() == publish.claims_page()
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_counts():
     compared = 0
     for path in (RESULTS / "runs").rglob("result.json"):

@@ -62,29 +62,9 @@ def test_redo_deletes_what_is_there_and_resumes_what_is_begun(stale, monkeypatch
         assert not stale.run(row, seed=seed).folder.begun.exists()
 
 
-def test_the_error_of_a_run_is_a_note_of_its_table(made):
-    folder = made.run("ours").folder
-    folder.result.unlink()
-    folder.log("train").parent.mkdir()
-    error = "Traceback (most recent call last):\n  File x\nValueError: a loss that is no number\n"
-    folder.log("train").write_text(error)
-    shown = made.hybrid("table", "toy/table1", "--columns", "bleu")
-    assert re.search(r"^ours +31.00 +failed \(1\)", shown, re.M)
-    assert "- (1) seed 1: begun (" in shown and "failed: ValueError: a loss that is no" in shown
-
-
 def test_a_run_of_the_other_direction_is_stale(made):
     printed = made.hybrid(*HERE, "--source-lang", "en", "--dry-run")
     assert "ours/bleu/seed1: stale (data and direction changed); left as it is" in printed
-
-
-def test_code_makes_no_result_stale(made):
-    """It is recorded, and differs as soon as a line of the package does."""
-    run = made.run("ours")
-    result = json.loads(run.folder.result.read_text())
-    result["code"] = {"commit": "another", "modified": True}
-    run.folder.result.write_text(json.dumps(result))
-    assert "Runs: 2, of which 0 to do" in made.hybrid(*HERE, "--dry-run")
 
 
 def test_runs_are_checked_with_the_profile_and_the_text_that_they_had(stale):
@@ -101,16 +81,6 @@ def test_runs_are_checked_with_the_profile_and_the_text_that_they_had(stale):
     (stale.folder / "text").rename(stale.folder / "elsewhere")
     shown = stale.hybrid("runs", "--output", "out")
     assert re.search(r"ours/bleu/seed1 .* stale \(configuration changed", shown)
-
-
-def test_runs_are_checked_with_the_configurations_that_they_had(stale):
-    run = stale.run("plain")
-    begun = json.loads(run.folder.begun.read_text())
-    begun["workspace"] = run.workspace.as_record()
-    run.folder.begun.write_text(json.dumps(begun))
-    shown = stale.hybrid("runs", "--output", "out", "--text", "text")  # --configs: the checkout's
-    assert re.search(r"plain/bleu/seed1 .* done", shown)
-    assert re.search(r"ours/bleu/seed1 .* not checked \(toy/table1: there is no such", shown)
 
 
 def test_configurations_of_your_own_need_only_what_is_new(tmp_path):

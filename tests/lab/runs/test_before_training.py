@@ -8,6 +8,7 @@ from cli import run
 from corpora_made import parts, sentences, skip_preprocess
 from made_runs import MadeWorkspace, manifest
 
+from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.runs.checks import check_run
 from fairseq_hybrid_attn.lab.runs.devices import Devices

@@ -66,9 +66,10 @@ class LSTMOnTop(PatternedTransformer):
                 cfg.encoder.embed_dim,
                 "each direction of --encoder-lstm-layers takes half of it; use an even width",
             )
-        if cfg.quant_noise.scalar > 0:
-            said = "fairseq cannot quantise an LSTM; use --quant-noise-pq, or leave the flag out"
-            faults.add("--quant-noise-scalar", cfg.quant_noise.scalar, said)
+        for kind in ("scalar", "pq"):
+            if (noise := getattr(cfg.quant_noise, kind)) > 0:
+                said = "fairseq cannot quantise an LSTM; leave the flag out"
+                faults.add(f"--quant-noise-{kind}", noise, said)
         return Plans()
 
     @classmethod

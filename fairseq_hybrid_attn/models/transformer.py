@@ -112,6 +112,8 @@ class PlannedModel:
         except (ValueError, OSError) as error:
             # What fairseq refuses: embeddings that cannot be shared, missing files.
             raise UserError(f"{name} cannot be built from these settings:\n  {error}") from error
+        if cfg.quant_noise.pq > 0:
+            check_noise(model, name)
         use_fast_dropout(model)
         if cfg.compile:
             compile_layers(model)
@@ -373,6 +375,14 @@ def compile_layers(model: nn.Module, **settings) -> None:
     for module in model.modules():
         if isinstance(module, CompiledInTraining):
             module.compile(dynamic=True, **settings)
+
+
+def check_noise(model: nn.Module, name: str) -> None:
+    """Refuse quantisation noise in a model with weights that it does not reach."""
+    for where, module in model.named_modules():
+        if where.endswith((".fusion", ".bias")) and next(module.parameters(), None) is not None:
+            said = f"it does not reach {where}; leave the flag out"
+            raise UserError(f"{name}: --quant-noise-pq: {said}")
 
 
 def _self_attention(embed_dim, num_heads, plan, cfg) -> PatternedSelfAttention:

@@ -52,6 +52,7 @@ WRONG = {
     "transformer_lstm_on_top": [
         ({"encoder_lstm_layers": -1}, "--encoder-lstm-layers -1", "0 for no LSTM"),
         ({"quant_noise_scalar": 0.1}, "--quant-noise-scalar 0.1", "leave"),
+        ({"quant_noise_pq": 0.1}, "--quant-noise-pq 0.1", "leave"),
         ({"encoder_embed_dim": 15, "encoder_attention_heads": 3}, "--encoder-embed-dim 15", "even"),
     ],
 }

@@ -1,22 +1,24 @@
 """examples/hugging_face: patterns in models of transformers, small and random."""
 
 import sys
+from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
 from brute_force import KINDS
 
-sys.modules.setdefault("torchaudio", None)  # transformers would import it, and it may not load
-pytest.importorskip("transformers")
+from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.attention import AttentionPlan
+from fairseq_hybrid_attn.attention.fusion import Concat, Sum
+from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past
 
-import patterned  # noqa: E402
-from transformers import BertConfig, BertModel, MarianConfig, MarianMTModel  # noqa: E402
-
-from fairseq_hybrid_attn import UserError  # noqa: E402
-from fairseq_hybrid_attn.attention import AttentionPlan  # noqa: E402
-from fairseq_hybrid_attn.attention.fusion import Concat  # noqa: E402
-from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past  # noqa: E402
+with pytest.MonkeyPatch.context() as patch:
+    patch.setitem(sys.modules, "torchaudio", None)  # transformers imports it, and it may not load
+    pytest.importorskip("transformers")
+    import patterned
+    from transformers import BertConfig, BertModel, MarianConfig, MarianMTModel
+    from transformers import NllbMoeConfig, NllbMoeForConditionalGeneration
 
 PAD = 39
 WORDS = {"encoder": ("global", "local1", "future", "past"), "decoder": ("past", "local_past2") * 2}
@@ -30,7 +32,10 @@ def with_plans(stock, **plans):
 
 
 PlainMarian, MMAMarian, HySANMarian = (with_plans(MarianMTModel, **p) for p in ({}, MMA, GATED))
-MMABert, HySANBert = (with_plans(BertModel, encoder=plans["encoder"]) for plans in (MMA, GATED))
+SUM = {"encoder": AttentionPlan.of_branches(HYSAN["encoder"], Sum)}
+MMABert, HySANBert, SumBert = (
+    with_plans(BertModel, encoder=plans["encoder"]) for plans in (MMA, GATED, SUM)
+)
 
 
 @pytest.fixture(scope="module")
@@ -91,17 +96,21 @@ def test_heads_see_what_the_definition_says(saved, cls):
     torch.testing.assert_close(outputs(saved(cls)), expected)
 
 
-def test_the_gated_sum(saved):
-    attention = trained(saved(HySANBert)).encoder.layer[0].attention.self
-    squeeze, expand = attention.fusion.squeeze.weight, attention.fusion.expand.weight
+@pytest.mark.parametrize("cls", [SumBert, HySANBert])
+def test_the_sums(saved, cls):
+    attention = trained(saved(cls)).encoder.layer[0].attention.self
     hidden, expected = torch.randn(1, 6, 32, dtype=torch.float64), 0
     layers = (attention.query, attention.key, attention.value)
     q, k, v = (layer(hidden).view(6, 4, 8).transpose(0, 1) for layer in layers)
     for number, name in enumerate(("global", "past", "future", "local2")):
         seen = torch.tensor([[KINDS[name][1](i, j) for j in range(6)] for i in range(6)])
         x = F.scaled_dot_product_attention(q, k, v, attn_mask=seen).transpose(0, 1).reshape(6, 32)
-        gate = torch.sigmoid(torch.relu(x @ squeeze.T) @ expand.T)
-        expected = expected + x * (2 * gate - min(number, 1))
+        factor = 1
+        if cls is HySANBert:
+            squeeze, expand = attention.fusion.squeeze.weight, attention.fusion.expand.weight
+            gate = torch.sigmoid(torch.relu(x @ squeeze.T) @ expand.T)
+            factor = 2 * gate - min(number, 1)
+        expected = expected + x * factor
     torch.testing.assert_close(attention(hidden)[0][0], expected)
 
 
@@ -115,7 +124,7 @@ def test_generation_with_a_cache_is_that_without(saved, cls):
         model.generate(**options, cache_implementation="static")
 
 
-@pytest.mark.parametrize("cls, other", [(MMAMarian, HySANMarian), (HySANBert, MMABert)])
+@pytest.mark.parametrize("cls, other", [(MMAMarian, HySANMarian), (HySANBert, SumBert)])
 def test_saved_twice_and_loaded_by_its_class_alone(saved, cls, other, tmp_path):
     model = trained(saved(cls))
     model.save_pretrained(tmp_path / "1")
@@ -127,6 +136,11 @@ def test_saved_twice_and_loaded_by_its_class_alone(saved, cls, other, tmp_path):
         outputs(cls.__bases__[1].from_pretrained(tmp_path / "2"))
 
 
+NARROW = AttentionPlan.of_branches(
+    HYSAN["encoder"], partial(patterned.GatesFromFirst, squeeze_ratio=64)
+)
+
+
 @pytest.mark.parametrize(
     "stock, side, plan, message",
     [
@@ -134,6 +148,7 @@ def test_saved_twice_and_loaded_by_its_class_alone(saved, cls, other, tmp_path):
         (MarianMTModel, "decoder", AttentionPlan(), "looks ahead"),
         (MarianMTModel, "encoder", AttentionPlan(((PAST,) * 3,)), "3 patterns for 4 heads"),
         (BertModel, "encoder", AttentionPlan(((PAST,),) * 2, Concat), "only Sum and Gates"),
+        (BertModel, "encoder", NARROW, "squeeze_ratio=64 does not divide the width 32"),
         (BertModel, "decoder", AttentionPlan(((PAST,),)), "found no self-attention"),
     ],
 )
@@ -142,9 +157,37 @@ def test_plans_that_are_refused(saved, stock, side, plan, message):
         saved(with_plans(stock, **{side: plan}))
 
 
-def test_other_masks_and_an_encoders_cache_are_refused(saved):
-    model, q, k = saved(MMABert), torch.ones(1, 4, 1, 8), torch.ones(1, 4, 2, 8)
+def test_other_masks_are_refused(saved):
     with pytest.raises(UserError, match="only padding"):
-        model(input_ids=torch.ones(1, 4, dtype=torch.long), attention_mask=torch.ones(1, 1, 4, 4))
-    with pytest.raises(UserError, match="cannot have a cache"):
-        patterned.attend(model.encoder.layer[0].attention.self, q, k, k, None, 1.0)
+        tokens = torch.ones(1, 4, dtype=torch.long)
+        saved(MMABert)(input_ids=tokens, attention_mask=torch.ones(1, 1, 4, 4))
+
+
+def test_nothing_computes_without_the_patterns_in_silence(saved):
+    for named in ({"attn_implementation": "eager"}, {"output_attentions": True}):
+        with pytest.raises(UserError, match="eager attention has no patterns"):
+            saved(MMABert, **named)
+    with pytest.raises(UserError, match="sdpa attention has no patterns"):
+        saved(MMABert).set_attn_implementation("sdpa")
+    with pytest.raises(UserError, match="name Patterned before"):
+        type("Late", (MarianMTModel, patterned.Patterned), {}, **MMA)
+
+
+def test_a_decoder_that_does_not_say_that_it_is_causal_is_refused():
+    sizes = dict(d_model=32, vocab_size=40, encoder_layers=1, decoder_layers=1, num_experts=2)
+    heads = dict(encoder_attention_heads=4, decoder_attention_heads=4)
+    model = with_plans(NllbMoeForConditionalGeneration, encoder=MMA["encoder"])
+    model = model(NllbMoeConfig(**sizes, **heads, encoder_ffn_dim=48, decoder_ffn_dim=48))
+    tokens = torch.ones(1, 4, dtype=torch.long)
+    with pytest.raises(UserError, match="NllbMoeAttention does not say that it is causal"):
+        model(input_ids=tokens, decoder_input_ids=tokens)
+
+
+def test_without_patterns_the_weights_are_the_loaded_models(saved):
+    (source, real), (target, _) = batch(8), batch(10)
+    given = dict(input_ids=source, attention_mask=real, decoder_input_ids=target)
+    ours = saved(PlainMarian)(**given, output_attentions=True)
+    theirs = saved(MarianMTModel, attn_implementation="eager")(**given, output_attentions=True)
+    for name in ("encoder_attentions", "decoder_attentions", "cross_attentions"):
+        assert len(ours[name]) == 2
+        torch.testing.assert_close(ours[name], theirs[name])

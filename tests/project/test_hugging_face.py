@@ -17,8 +17,7 @@ with pytest.MonkeyPatch.context() as patch:
     patch.setitem(sys.modules, "torchaudio", None)  # transformers imports it, and it may not load
     pytest.importorskip("transformers")
     import patterned
-    from transformers import BertConfig, BertModel, MarianConfig, MarianMTModel
-    from transformers import NllbMoeConfig, NllbMoeForConditionalGeneration
+    from transformers import BertModel, MarianMTModel, NllbMoeForConditionalGeneration
 
 PAD = 39
 WORDS = {"encoder": ("global", "local1", "future", "past"), "decoder": ("past", "local_past2") * 2}
@@ -32,10 +31,8 @@ def with_plans(stock, **plans):
 
 
 PlainMarian, MMAMarian, HySANMarian = (with_plans(MarianMTModel, **p) for p in ({}, MMA, GATED))
-SUM = {"encoder": AttentionPlan.of_branches(HYSAN["encoder"], Sum)}
-MMABert, HySANBert, SumBert = (
-    with_plans(BertModel, encoder=plans["encoder"]) for plans in (MMA, GATED, SUM)
-)
+MMABert, HySANBert = (with_plans(BertModel, encoder=plans["encoder"]) for plans in (MMA, GATED))
+SumBert = with_plans(BertModel, encoder=AttentionPlan.of_branches(HYSAN["encoder"], Sum))
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +45,9 @@ def saved(tmp_path_factory):
     for side in ("encoder", "decoder"):
         marian |= {f"{side}_layers": 2, f"{side}_attention_heads": 4, f"{side}_ffn_dim": 48}
     root = tmp_path_factory.mktemp("stock")
-    BertModel(BertConfig(**both, **bert)).double().save_pretrained(root / "bert")
-    MarianMTModel(MarianConfig(**both, **marian)).double().save_pretrained(root / "marian")
+    for stock, sizes in ((BertModel, bert), (MarianMTModel, marian)):
+        config = stock.config_class(**both, **sizes)
+        stock(config).double().save_pretrained(root / config.model_type)
     return lambda cls, **how: cls.from_pretrained(root / cls.config_class.model_type, **how).eval()
 
 
@@ -96,22 +94,21 @@ def test_heads_see_what_the_definition_says(saved, cls):
     torch.testing.assert_close(outputs(saved(cls)), expected)
 
 
-@pytest.mark.parametrize("cls", [SumBert, HySANBert])
-def test_the_sums(saved, cls):
-    attention = trained(saved(cls)).encoder.layer[0].attention.self
-    hidden, expected = torch.randn(1, 6, 32, dtype=torch.float64), 0
+def test_the_sums(saved):
+    attention = trained(saved(HySANBert)).encoder.layer[0].attention.self
+    squeeze, expand = attention.fusion.squeeze.weight, attention.fusion.expand.weight
+    hidden, branches = torch.randn(1, 6, 32, dtype=torch.float64), []
     layers = (attention.query, attention.key, attention.value)
     q, k, v = (layer(hidden).view(6, 4, 8).transpose(0, 1) for layer in layers)
-    for number, name in enumerate(("global", "past", "future", "local2")):
+    for name in ("global", "past", "future", "local2"):
         seen = torch.tensor([[KINDS[name][1](i, j) for j in range(6)] for i in range(6)])
-        x = F.scaled_dot_product_attention(q, k, v, attn_mask=seen).transpose(0, 1).reshape(6, 32)
-        factor = 1
-        if cls is HySANBert:
-            squeeze, expand = attention.fusion.squeeze.weight, attention.fusion.expand.weight
-            gate = torch.sigmoid(torch.relu(x @ squeeze.T) @ expand.T)
-            factor = 2 * gate - min(number, 1)
-        expected = expected + x * factor
+        x = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+        branches.append(x.transpose(0, 1).reshape(6, 32))
+    gates = [2 * torch.sigmoid(torch.relu(x @ squeeze.T) @ expand.T) for x in branches]
+    expected = sum(x * gate for x, gate in zip(branches, gates, strict=True)) - sum(branches[1:])
     torch.testing.assert_close(attention(hidden)[0][0], expected)
+    attention.fusion = Sum(32, 4, 4)
+    torch.testing.assert_close(attention(hidden)[0][0], sum(branches))
 
 
 @pytest.mark.parametrize("cls", [MMAMarian, HySANMarian])
@@ -136,9 +133,7 @@ def test_saved_twice_and_loaded_by_its_class_alone(saved, cls, other, tmp_path):
         outputs(cls.__bases__[1].from_pretrained(tmp_path / "2"))
 
 
-NARROW = AttentionPlan.of_branches(
-    HYSAN["encoder"], partial(patterned.GatesFromFirst, squeeze_ratio=64)
-)
+NARROW = AttentionPlan(((PAST,),) * 2, partial(patterned.GatesFromFirst, squeeze_ratio=64))
 
 
 @pytest.mark.parametrize(
@@ -157,12 +152,6 @@ def test_plans_that_are_refused(saved, stock, side, plan, message):
         saved(with_plans(stock, **{side: plan}))
 
 
-def test_other_masks_are_refused(saved):
-    with pytest.raises(UserError, match="only padding"):
-        tokens = torch.ones(1, 4, dtype=torch.long)
-        saved(MMABert)(input_ids=tokens, attention_mask=torch.ones(1, 1, 4, 4))
-
-
 def test_nothing_computes_without_the_patterns_in_silence(saved):
     for named in ({"attn_implementation": "eager"}, {"output_attentions": True}):
         with pytest.raises(UserError, match="eager attention has no patterns"):
@@ -173,14 +162,13 @@ def test_nothing_computes_without_the_patterns_in_silence(saved):
         type("Late", (MarianMTModel, patterned.Patterned), {}, **MMA)
 
 
-def test_a_decoder_that_does_not_say_that_it_is_causal_is_refused():
+def test_masks_that_would_be_lost_are_refused(saved):
+    tokens, nllb = torch.ones(1, 4, dtype=torch.long), with_plans(NllbMoeForConditionalGeneration)
+    with pytest.raises(UserError, match="only padding"):
+        saved(MMABert)(input_ids=tokens, attention_mask=torch.ones(1, 1, 4, 4))
     sizes = dict(d_model=32, vocab_size=40, encoder_layers=1, decoder_layers=1, num_experts=2)
-    heads = dict(encoder_attention_heads=4, decoder_attention_heads=4)
-    model = with_plans(NllbMoeForConditionalGeneration, encoder=MMA["encoder"])
-    model = model(NllbMoeConfig(**sizes, **heads, encoder_ffn_dim=48, decoder_ffn_dim=48))
-    tokens = torch.ones(1, 4, dtype=torch.long)
     with pytest.raises(UserError, match="NllbMoeAttention does not say that it is causal"):
-        model(input_ids=tokens, decoder_input_ids=tokens)
+        nllb(nllb.config_class(**sizes))(input_ids=tokens, decoder_input_ids=tokens)
 
 
 def test_without_patterns_the_weights_are_the_loaded_models(saved):

@@ -133,42 +133,38 @@ def test_saved_twice_and_loaded_by_its_class_alone(saved, cls, other, tmp_path):
         outputs(cls.__bases__[1].from_pretrained(tmp_path / "2"))
 
 
-NARROW = AttentionPlan(((PAST,),) * 2, partial(patterned.GatesFromFirst, squeeze_ratio=64))
+TWICE = ((PAST,), (PAST,))
+NARROW = AttentionPlan(TWICE, partial(patterned.GatesFromFirst, squeeze_ratio=64))
+PLANS = [
+    (MarianMTModel, "cross", AttentionPlan(), "cross: patterns are for encoder"),
+    (MarianMTModel, "decoder", AttentionPlan(), "looks ahead"),
+    (MarianMTModel, "encoder", AttentionPlan(((PAST,) * 3,)), "3 patterns for 4 heads"),
+    (BertModel, "encoder", AttentionPlan(TWICE, Concat), "only Sum and Gates"),
+    (BertModel, "encoder", NARROW, "squeeze_ratio=64 does not divide the width 32"),
+    (BertModel, "decoder", AttentionPlan(((PAST,),)), "found no self-attention"),
+]
 
 
-@pytest.mark.parametrize(
-    "stock, side, plan, message",
-    [
-        (MarianMTModel, "cross", AttentionPlan(), "cross: patterns are for encoder"),
-        (MarianMTModel, "decoder", AttentionPlan(), "looks ahead"),
-        (MarianMTModel, "encoder", AttentionPlan(((PAST,) * 3,)), "3 patterns for 4 heads"),
-        (BertModel, "encoder", AttentionPlan(((PAST,),) * 2, Concat), "only Sum and Gates"),
-        (BertModel, "encoder", NARROW, "squeeze_ratio=64 does not divide the width 32"),
-        (BertModel, "decoder", AttentionPlan(((PAST,),)), "found no self-attention"),
-    ],
-)
+@pytest.mark.parametrize("stock, side, plan, message", PLANS)
 def test_plans_that_are_refused(saved, stock, side, plan, message):
     with pytest.raises(UserError, match=message):
         saved(with_plans(stock, **{side: plan}))
 
 
-def test_nothing_computes_without_the_patterns_in_silence(saved):
-    for named in ({"attn_implementation": "eager"}, {"output_attentions": True}):
-        with pytest.raises(UserError, match="eager attention has no patterns"):
-            saved(MMABert, **named)
-    with pytest.raises(UserError, match="sdpa attention has no patterns"):
-        saved(MMABert).set_attn_implementation("sdpa")
-    with pytest.raises(UserError, match="name Patterned before"):
-        type("Late", (MarianMTModel, patterned.Patterned), {}, **MMA)
-
-
-def test_masks_that_would_be_lost_are_refused(saved):
-    tokens, nllb = torch.ones(1, 4, dtype=torch.long), with_plans(NllbMoeForConditionalGeneration)
-    with pytest.raises(UserError, match="only padding"):
-        saved(MMABert)(input_ids=tokens, attention_mask=torch.ones(1, 1, 4, 4))
+def test_what_would_lose_patterns_or_masks_is_refused(saved):
+    nllb, tokens = with_plans(NllbMoeForConditionalGeneration), torch.ones(1, 4, dtype=torch.long)
+    given = dict(input_ids=tokens, decoder_input_ids=tokens)
     sizes = dict(d_model=32, vocab_size=40, encoder_layers=1, decoder_layers=1, num_experts=2)
-    with pytest.raises(UserError, match="NllbMoeAttention does not say that it is causal"):
-        nllb(nllb.config_class(**sizes))(input_ids=tokens, decoder_input_ids=tokens)
+    for message, act in (
+        ("eager attention has no", lambda: saved(MMABert, attn_implementation="eager")),
+        ("eager attention has no", lambda: saved(MMABert, output_attentions=True)),
+        ("sdpa attention has no", lambda: saved(MMABert).set_attn_implementation("sdpa")),
+        ("before", lambda: type("Late", (MarianMTModel, patterned.Patterned), {})),
+        ("only padding", lambda: saved(MMABert)(tokens, attention_mask=torch.ones(1, 1, 4, 4))),
+        ("NllbMoeAttention does not", lambda: nllb(nllb.config_class(**sizes))(**given)),
+    ):
+        with pytest.raises(UserError, match=message):
+            act()
 
 
 def test_without_patterns_the_weights_are_the_loaded_models(saved):

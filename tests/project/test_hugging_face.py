@@ -1,22 +1,23 @@
 """examples/hugging_face: patterns in models of transformers, small and random."""
 
 import sys
+from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
 from brute_force import KINDS
 
-sys.modules.setdefault("torchaudio", None)  # transformers would import it, and it may not load
-pytest.importorskip("transformers")
+from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.attention import AttentionPlan
+from fairseq_hybrid_attn.attention.fusion import Concat, Sum
+from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past
 
-import patterned  # noqa: E402
-from transformers import BertConfig, BertModel, MarianConfig, MarianMTModel  # noqa: E402
-
-from fairseq_hybrid_attn import UserError  # noqa: E402
-from fairseq_hybrid_attn.attention import AttentionPlan  # noqa: E402
-from fairseq_hybrid_attn.attention.fusion import Concat  # noqa: E402
-from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past  # noqa: E402
+with pytest.MonkeyPatch.context() as patch:
+    patch.setitem(sys.modules, "torchaudio", None)  # transformers imports it, and it may not load
+    pytest.importorskip("transformers")
+    import patterned
+    from transformers import BertModel, MarianMTModel, NllbMoeForConditionalGeneration
 
 PAD = 39
 WORDS = {"encoder": ("global", "local1", "future", "past"), "decoder": ("past", "local_past2") * 2}
@@ -31,6 +32,7 @@ def with_plans(stock, **plans):
 
 PlainMarian, MMAMarian, HySANMarian = (with_plans(MarianMTModel, **p) for p in ({}, MMA, GATED))
 MMABert, HySANBert = (with_plans(BertModel, encoder=plans["encoder"]) for plans in (MMA, GATED))
+SumBert = with_plans(BertModel, encoder=AttentionPlan.of_branches(HYSAN["encoder"], Sum))
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +45,9 @@ def saved(tmp_path_factory):
     for side in ("encoder", "decoder"):
         marian |= {f"{side}_layers": 2, f"{side}_attention_heads": 4, f"{side}_ffn_dim": 48}
     root = tmp_path_factory.mktemp("stock")
-    BertModel(BertConfig(**both, **bert)).double().save_pretrained(root / "bert")
-    MarianMTModel(MarianConfig(**both, **marian)).double().save_pretrained(root / "marian")
+    for stock, sizes in ((BertModel, bert), (MarianMTModel, marian)):
+        config = stock.config_class(**both, **sizes)
+        stock(config).double().save_pretrained(root / config.model_type)
     return lambda cls, **how: cls.from_pretrained(root / cls.config_class.model_type, **how).eval()
 
 
@@ -91,18 +94,21 @@ def test_heads_see_what_the_definition_says(saved, cls):
     torch.testing.assert_close(outputs(saved(cls)), expected)
 
 
-def test_the_gated_sum(saved):
+def test_the_sums(saved):
     attention = trained(saved(HySANBert)).encoder.layer[0].attention.self
     squeeze, expand = attention.fusion.squeeze.weight, attention.fusion.expand.weight
-    hidden, expected = torch.randn(1, 6, 32, dtype=torch.float64), 0
+    hidden, branches = torch.randn(1, 6, 32, dtype=torch.float64), []
     layers = (attention.query, attention.key, attention.value)
     q, k, v = (layer(hidden).view(6, 4, 8).transpose(0, 1) for layer in layers)
-    for number, name in enumerate(("global", "past", "future", "local2")):
+    for name in ("global", "past", "future", "local2"):
         seen = torch.tensor([[KINDS[name][1](i, j) for j in range(6)] for i in range(6)])
-        x = F.scaled_dot_product_attention(q, k, v, attn_mask=seen).transpose(0, 1).reshape(6, 32)
-        gate = torch.sigmoid(torch.relu(x @ squeeze.T) @ expand.T)
-        expected = expected + x * (2 * gate - min(number, 1))
+        x = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+        branches.append(x.transpose(0, 1).reshape(6, 32))
+    gates = [2 * torch.sigmoid(torch.relu(x @ squeeze.T) @ expand.T) for x in branches]
+    expected = sum(x * gate for x, gate in zip(branches, gates, strict=True)) - sum(branches[1:])
     torch.testing.assert_close(attention(hidden)[0][0], expected)
+    attention.fusion = Sum(32, 4, 4)
+    torch.testing.assert_close(attention(hidden)[0][0], sum(branches))
 
 
 @pytest.mark.parametrize("cls", [MMAMarian, HySANMarian])
@@ -115,7 +121,7 @@ def test_generation_with_a_cache_is_that_without(saved, cls):
         model.generate(**options, cache_implementation="static")
 
 
-@pytest.mark.parametrize("cls, other", [(MMAMarian, HySANMarian), (HySANBert, MMABert)])
+@pytest.mark.parametrize("cls, other", [(MMAMarian, HySANMarian), (HySANBert, SumBert)])
 def test_saved_twice_and_loaded_by_its_class_alone(saved, cls, other, tmp_path):
     model = trained(saved(cls))
     model.save_pretrained(tmp_path / "1")
@@ -127,24 +133,45 @@ def test_saved_twice_and_loaded_by_its_class_alone(saved, cls, other, tmp_path):
         outputs(cls.__bases__[1].from_pretrained(tmp_path / "2"))
 
 
-@pytest.mark.parametrize(
-    "stock, side, plan, message",
-    [
-        (MarianMTModel, "cross", AttentionPlan(), "cross: patterns are for encoder"),
-        (MarianMTModel, "decoder", AttentionPlan(), "looks ahead"),
-        (MarianMTModel, "encoder", AttentionPlan(((PAST,) * 3,)), "3 patterns for 4 heads"),
-        (BertModel, "encoder", AttentionPlan(((PAST,),) * 2, Concat), "only Sum and Gates"),
-        (BertModel, "decoder", AttentionPlan(((PAST,),)), "found no self-attention"),
-    ],
-)
+TWICE = ((PAST,), (PAST,))
+NARROW = AttentionPlan(TWICE, partial(patterned.GatesFromFirst, squeeze_ratio=64))
+PLANS = [
+    (MarianMTModel, "cross", AttentionPlan(), "cross: patterns are for encoder"),
+    (MarianMTModel, "decoder", AttentionPlan(), "looks ahead"),
+    (MarianMTModel, "encoder", AttentionPlan(((PAST,) * 3,)), "3 patterns for 4 heads"),
+    (BertModel, "encoder", AttentionPlan(TWICE, Concat), "only Sum and Gates"),
+    (BertModel, "encoder", NARROW, "squeeze_ratio=64 does not divide the width 32"),
+    (BertModel, "decoder", AttentionPlan(((PAST,),)), "found no self-attention"),
+]
+
+
+@pytest.mark.parametrize("stock, side, plan, message", PLANS)
 def test_plans_that_are_refused(saved, stock, side, plan, message):
     with pytest.raises(UserError, match=message):
         saved(with_plans(stock, **{side: plan}))
 
 
-def test_other_masks_and_an_encoders_cache_are_refused(saved):
-    model, q, k = saved(MMABert), torch.ones(1, 4, 1, 8), torch.ones(1, 4, 2, 8)
-    with pytest.raises(UserError, match="only padding"):
-        model(input_ids=torch.ones(1, 4, dtype=torch.long), attention_mask=torch.ones(1, 1, 4, 4))
-    with pytest.raises(UserError, match="cannot have a cache"):
-        patterned.attend(model.encoder.layer[0].attention.self, q, k, k, None, 1.0)
+def test_what_would_lose_patterns_or_masks_is_refused(saved):
+    nllb, tokens = with_plans(NllbMoeForConditionalGeneration), torch.ones(1, 4, dtype=torch.long)
+    given = dict(input_ids=tokens, decoder_input_ids=tokens)
+    sizes = dict(d_model=32, vocab_size=40, encoder_layers=1, decoder_layers=1, num_experts=2)
+    for message, act in (
+        ("eager attention has no", lambda: saved(MMABert, attn_implementation="eager")),
+        ("eager attention has no", lambda: saved(MMABert, output_attentions=True)),
+        ("sdpa attention has no", lambda: saved(MMABert).set_attn_implementation("sdpa")),
+        ("before", lambda: type("Late", (MarianMTModel, patterned.Patterned), {})),
+        ("only padding", lambda: saved(MMABert)(tokens, attention_mask=torch.ones(1, 1, 4, 4))),
+        ("NllbMoeAttention does not", lambda: nllb(nllb.config_class(**sizes))(**given)),
+    ):
+        with pytest.raises(UserError, match=message):
+            act()
+
+
+def test_without_patterns_the_weights_are_the_loaded_models(saved):
+    (source, real), (target, _) = batch(8), batch(10)
+    given = dict(input_ids=source, attention_mask=real, decoder_input_ids=target)
+    ours = saved(PlainMarian)(**given, output_attentions=True)
+    theirs = saved(MarianMTModel, attn_implementation="eager")(**given, output_attentions=True)
+    for name in ("encoder_attentions", "decoder_attentions", "cross_attentions"):
+        assert len(ours[name]) == 2
+        torch.testing.assert_close(ours[name], theirs[name])

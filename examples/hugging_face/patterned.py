@@ -23,7 +23,6 @@ from fairseq_hybrid_attn.attention.problem import AttentionProblem
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.patterns import PAST, nearest_later_key
 
-#: The plan of a side that is given none.
 STOCK = {"encoder": AttentionPlan(), "decoder": AttentionPlan(branches=((PAST,),))}
 
 #: What changes the attention of some models, and is not computed here.
@@ -79,8 +78,7 @@ class Patterned:
     def set_attn_implementation(self, attn_implementation, *args, **kwargs):
         """Refuse any other, which would leave out the patterns."""
         if attn_implementation != "patterns":
-            other = f"{attn_implementation} attention"
-            raise UserError(f"{other} has no patterns; ask for weights as you call the model")
+            raise UserError(f"{attn_implementation}: no patterns; ask for weights in the call")
 
     def _prepare(self, attention):
         """Give an attention its plan and fusion; return its side and these, or None."""
@@ -130,6 +128,8 @@ def attend(module, query, key, value, attention_mask, scaling, dropout=0.0, **ot
     refused = [name for name in REFUSED if others.get(name) is not None]
     if refused or query.size(1) != key.size(1):
         raise UserError(f"patterns do not go with {', '.join(refused) or 'grouped heads'}")
+    if not module.is_causal and query.size(2) != key.size(2) and module.plan != STOCK["encoder"]:
+        raise UserError("an encoder, whose patterns look ahead, cannot have a cache")
     problem = AttentionProblem(
         q=query * scaling,
         k=key,

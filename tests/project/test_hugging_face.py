@@ -155,12 +155,15 @@ def test_what_would_lose_patterns_or_masks_is_refused(saved):
     nllb, tokens = with_plans(NllbMoeForConditionalGeneration), torch.ones(1, 4, dtype=torch.long)
     given = dict(input_ids=tokens, decoder_input_ids=tokens)
     sizes = dict(d_model=32, vocab_size=40, encoder_layers=1, decoder_layers=1, num_experts=2)
+    attention = saved(MMABert).encoder.layer[0].attention.self
+    q, k = torch.ones(1, 4, 1, 8), torch.ones(1, 4, 2, 8)
     for message, act in (
-        ("eager attention has no", lambda: saved(MMABert, attn_implementation="eager")),
-        ("eager attention has no", lambda: saved(MMABert, output_attentions=True)),
-        ("sdpa attention has no", lambda: saved(MMABert).set_attn_implementation("sdpa")),
+        ("eager: no patterns", lambda: saved(MMABert, attn_implementation="eager")),
+        ("eager: no patterns", lambda: saved(MMABert, output_attentions=True)),
+        ("sdpa: no patterns", lambda: saved(MMABert).set_attn_implementation("sdpa")),
         ("before", lambda: type("Late", (MarianMTModel, patterned.Patterned), {})),
         ("only padding", lambda: saved(MMABert)(tokens, attention_mask=torch.ones(1, 1, 4, 4))),
+        ("cannot have a cache", lambda: patterned.attend(attention, q, k, k, None, 1.0)),
         ("NllbMoeAttention does not", lambda: nllb(nllb.config_class(**sizes))(**given)),
     ):
         with pytest.raises(UserError, match=message):

@@ -24,7 +24,7 @@ SIZES = (
     "--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 32 --encoder-ffn-embed-dim 64 "
     "--encoder-attention-heads 4 --decoder-attention-heads 4 --share-all-embeddings"
 ).split()
-FLAGS = ["--arch", "transformer_mma", *SIZES, "--lr", "1e-2", "--lr-scheduler", "fixed"]
+FLAGS = [*SIZES, "--lr", "1e-2", "--lr-scheduler", "fixed"]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,8 @@ def place(tmp_path_factory):
     sizes = ("--tokens", 300, "--save-every", 30, "--average", 2, "--device", "cpu")
     flags = ("--max-update", 200, "--dropout", 0.05)
     sizes += ("--profile", "full")
-    run("fairseq-hybrid", "train", "--text", "text", *sizes, "--", *FLAGS, *flags, cwd=folder)
+    train = ("fairseq-hybrid", "train", "--text", "text", "transformer_mma", *sizes)
+    run(*train, "--", *FLAGS, *flags, cwd=folder)
     (made,) = folder.glob("reproduction/runs/full@text/own/systems/*/bleu/seed1")
     (folder / "run").symlink_to(made)
     (folder / "other").mkdir()

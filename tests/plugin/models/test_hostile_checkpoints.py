@@ -3,6 +3,7 @@
 import argparse
 import ast
 import contextlib
+import functools
 import io
 import os
 import pickle
@@ -14,12 +15,27 @@ import pytest
 import torch
 from cli import generate, run
 from fairseq import checkpoint_utils, options
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.data import Dictionary
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_NAME_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+    MODEL_REGISTRY,
+)
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
+from omegaconf import OmegaConf
 
 from fairseq_hybrid_attn import UserError, checkpoints, models  # noqa: F401  which guards fairseq
 from fairseq_hybrid_attn.checkpoints import EVALUATED, plain_value
 
 MAKES_A_FILE = "__import__('pathlib').Path('ran').touch() or 1"
+#: What a text among the settings may be taken for.
+HOSTILE = {
+    "an expression or a pickle": MAKES_A_FILE,
+    "a module or a command": "x; touch ran; echo $(touch ran)",
+}
 
 
 class RunsCode:
@@ -31,19 +47,28 @@ class RunsCode:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """An empty folder with dictionaries."""
+    """An empty folder with dictionaries, a pickle and a module that make the file ``ran``."""
     monkeypatch.chdir(tmp_path)
     words = Dictionary()
     words.add_symbol("word")
     Path("data").mkdir()
-    for name in ("dict.txt", "dict.de.txt", "dict.en.txt"):
+    for name in ("dict.txt", "dict.de.txt", "dict.en.txt", "dict.ltr.txt"):
         words.save(f"data/{name}")
+    pickle_, module = map(Path, HOSTILE.values())
+    torch.save({"model": RunsCode()}, pickle_)
+    module.mkdir()
+    (module / "__init__.py").write_text(MAKES_A_FILE)
+    return tmp_path
+
+
+def nested(dataclass, **settings) -> dict:
+    return {**OmegaConf.to_container(OmegaConf.structured(dataclass), enum_to_str=True), **settings}
 
 
 def flat(arch: str, task: str) -> dict:
     """All settings with their defaults, as ``args`` of an older checkpoint."""
     parser = options.get_training_parser(default_task=task)
-    flags = ["data", "--task", task, "--arch", arch]
+    flags = ["data", "--task", task, *(["--arch", arch] if arch else [])]
     with contextlib.redirect_stderr(io.StringIO()):
         settings = vars(options.parse_args_and_arch(parser, flags))
     plain = (str, int, float, bool, list, type(None))
@@ -59,15 +84,73 @@ def checkpoint(**settings) -> dict:
     return {**state, "extra_state": {"train_iterator": {"epoch": 1}}, **settings}
 
 
+@functools.cache
+def default_cfg() -> dict:
+    """Settings of a translation with one of our models, by part."""
+    translation = nested(TASK_DATACLASS_REGISTRY["translation"], _name="translation", data="data")
+    task = {**translation, "source_lang": "de", "target_lang": "en"}
+    model = nested(MODEL_DATACLASS_REGISTRY["transformer_mma"], _name="transformer_mma")
+    return {**nested(FairseqConfig), "task": task, "model": model}
+
+
+def of_cfg(part: str, settings: object) -> dict:
+    """A checkpoint with one part of its settings given, and defaults elsewhere."""
+    return checkpoint(args=None, cfg={**default_cfg(), part: settings})
+
+
+def of_namespace(part: str):
+    """Likewise of the settings of an older model or task."""
+    return lambda settings: of_cfg(part, argparse.Namespace(**settings))
+
+
+def load(state: dict) -> None:
+    """Load a checkpoint as fairseq's commands do; most end with an error of some kind."""
+    torch.save(state, "model.pt")
+    # SystemExit: of our UserError, and of argparse.  "meta": no memory for the weights.
+    with contextlib.suppress(Exception, SystemExit), torch.device("meta"):
+        (_,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+            ["model.pt"], arg_overrides={"data": "data"}, strict=False
+        )
+        for build in (
+            lambda: task.build_criterion(cfg.criterion),
+            lambda: task.load_dataset("test", task_cfg=cfg.task),
+        ):
+            with contextlib.suppress(Exception):
+                build()
+
+
+def check(settings: dict, state_of, hostile: str, skipped=("_name", "arch", "task")) -> int:
+    """Load a checkpoint with each setting in turn made hostile; return how many were tried."""
+    tried = 0
+    for name, value in settings.items():
+        if name in skipped or type(value) in (bool, int, float, list):
+            continue
+        load(state_of({**settings, name: hostile}))
+        assert not Path("ran").exists(), name
+        tried += 1
+    return tried
+
+
+def resolved(settings: dict) -> dict:
+    """Without references to other parts, and without gaps."""
+    return {
+        name: 16 if isinstance(value, str) and (value == "???" or "${" in value) else value
+        for name, value in settings.items()
+    }
+
+
+def of_args(settings: dict) -> dict:
+    return checkpoint(args=argparse.Namespace(**settings), cfg=None)
+
+
 #: Settings that reach ``eval`` under another name.
 INDIRECT = {"encoder_xformers_att_config", "decoder_xformers_att_config"}
-#: An architecture, its task and a setting that fairseq evaluates.
 ISSUES = {
-    "lstm": ("translation", "decoder_attention"),
-    "fconv": ("translation", "encoder_layers"),
-    "fconv_lm": ("language_modeling", "decoder_layers"),
-    "transformer": ("translation", "adaptive_softmax_cutoff"),
-    "multilingual_transformer": ("multilingual_translation", "left_pad_source"),
+    "lstm": ("decoder_attention", {}),
+    "fconv": ("encoder_layers", {}),
+    "fconv_lm": ("decoder_layers", {"task": "language_modeling"}),
+    "transformer": ("adaptive_softmax_cutoff", {}),
+    "multilingual_transformer": ("left_pad_source", {"task": "multilingual_translation"}),
 }
 
 
@@ -75,12 +158,12 @@ ISSUES = {
 @pytest.mark.parametrize("arch", ISSUES)
 def test_an_evaluated_setting_is_not_run(arch, known, monkeypatch):
     """By its name, which the message has, and by what takes the place of ``eval``."""
-    task, name = ISSUES[arch]
+    name, more = ISSUES[arch]
     if not known:
         monkeypatch.setattr(checkpoints, "EVALUATED", frozenset())
-    settings = flat(arch, task)
+    settings = flat(arch, more.get("task", "translation"))
     settings |= {name: MAKES_A_FILE, "lang_pairs": "de-en"}
-    torch.save(checkpoint(args=argparse.Namespace(**settings), cfg=None), "model.pt")
+    torch.save(of_args(settings), "model.pt")
     with pytest.raises(UserError, match="is not a plain value") as refused, torch.device("meta"):
         checkpoint_utils.load_model_ensemble_and_task(["model.pt"])
     assert not Path("ran").exists()
@@ -113,8 +196,7 @@ def test_no_command_runs_a_setting(trained, corpus, tmp_path):
 
 def test_text_that_fairseq_reads_by_a_shell_is_refused():
     """The name of the file, which holds the checkpoint's languages, is part of a command."""
-    cfg = {"model": {}, "task": {}, "dataset": {"dataset_impl": "fasta"}}
-    torch.save(checkpoint(args=None, cfg=cfg), "model.pt")
+    torch.save(of_cfg("dataset", {"dataset_impl": "fasta"}), "model.pt")
     with pytest.raises(UserError, match="model.pt is refused: .* dataset_impl=fasta through a she"):
         checkpoint_utils.load_checkpoint_to_cpu("model.pt")
 
@@ -166,9 +248,26 @@ def test_every_eval_of_fairseq_is_replaced():
     assert evaluated - {"x", "uf", "strip()"} == EVALUATED - INDIRECT
 
 
-def test_plain_values_alone_are_evaluated():
-    for text in ("[(512, 3)] * 4 + [(512, 2)]", "(0.9, 0.98)", "{'a': -1}", " True", "'GLU'"):
-        assert plain_value(text) == eval(text.strip()), text
+def test_every_default_that_fairseq_evaluates_is_accepted():
+    """With the value that Python gives it."""
+    defaults = {name: set() for name in EVALUATED}
+    for arch in ARCH_MODEL_NAME_REGISTRY:
+        args = argparse.Namespace()
+        with contextlib.suppress(Exception):
+            ARCH_CONFIG_REGISTRY[arch](args)
+        for name, value in vars(args).items():
+            defaults.get(name, set()).add(str(value))
+    for dataclass in (*MODEL_DATACLASS_REGISTRY.values(), *CRITERION_DATACLASS_REGISTRY.values()):
+        for name, value in nested(dataclass).items() if dataclass else ():
+            if isinstance(value, str) and value and "${" not in value:
+                defaults.get(name, set()).add(value)
+    texts = set().union(*defaults.values()) - {""}
+    assert len(texts) > 20
+    for text in texts:
+        assert plain_value(text) == eval(text), text
+
+
+def test_what_is_no_plain_value():
     for text in (
         *(MAKES_A_FILE, "open('ran', 'w')", "().__class__", "x", "[x for x in (1,)]", "lambda: 1"),
         *("f'{open}'", "(x := 1)", "1 if open else 2", "{**open}", "[*'a']", "9 ** 9 ** 9", "1 <"),
@@ -180,3 +279,40 @@ def test_plain_values_alone_are_evaluated():
         with pytest.raises(TypeError):  # as eval does
             plain_value(other)
     assert not Path("ran").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_no_setting_of_any_architecture_runs_code(kind, monkeypatch):
+    monkeypatch.setattr(checkpoints, "EVALUATED", frozenset())  # this must not be all
+    names = {model: arch for arch, model in reversed(ARCH_MODEL_NAME_REGISTRY.items())}
+    common = flat("dummy_model", "translation")
+    tried = 0
+    for model in sorted(MODEL_REGISTRY):
+        dataclass = MODEL_DATACLASS_REGISTRY.get(model)
+        with contextlib.suppress(SystemExit):  # a few cannot be named in a command
+            if dataclass is not None:
+                settings = resolved(nested(dataclass, _name=model))
+                tried += check(settings, lambda s: of_cfg("model", s), HOSTILE[kind])
+            else:
+                settings = flat(names.get(model, model), "translation")
+                tried += check(settings, of_namespace("model"), HOSTILE[kind], skipped=common)
+    assert tried > 400
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_no_setting_of_any_task_or_criterion_runs_code(kind, monkeypatch):
+    monkeypatch.setattr(checkpoints, "EVALUATED", frozenset())
+    tried = 0
+    registries = {"task": TASK_DATACLASS_REGISTRY, "criterion": CRITERION_DATACLASS_REGISTRY}
+    for part, registry in registries.items():
+        for name, dataclass in registry.items():
+            settings = resolved(nested(dataclass, _name=name)) if dataclass else {}
+            tried += check(settings, lambda s, part=part: of_cfg(part, s), HOSTILE[kind])
+    common = flat("transformer_tiny", "translation")
+    for task in TASK_REGISTRY.keys() - TASK_DATACLASS_REGISTRY.keys():
+        with contextlib.suppress(SystemExit, argparse.ArgumentError):
+            settings = flat("transformer_tiny", task)
+            tried += check(settings, of_namespace("task"), HOSTILE[kind], skipped=common)
+    assert tried > 150

@@ -1,4 +1,4 @@
-"""What can be known of a run before it: what fairseq, its model, its devices or its text refuse."""
+"""Checks of a run before it starts: what fairseq, its model, devices or text would refuse later."""
 
 from __future__ import annotations
 

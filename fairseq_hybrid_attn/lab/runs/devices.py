@@ -128,6 +128,8 @@ def launcher(environment: Mapping[str, str]) -> dict[str, str]:
     By these, the processes of a training find each other.
     """
     world = environment.get("WORLD_SIZE") or environment.get("SLURM_NTASKS") or "1"
+    if not world.isdecimal():
+        raise UserError(f"WORLD_SIZE={world} is not a number of processes; unset it")
     if int(world) == 1:
         return {}
     if "WORLD_SIZE" in environment and "RANK" in environment:

@@ -83,6 +83,8 @@ def seeds(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError(f"{text!r}: use different numbers above 0")
     if max(numbers) > _MOST_SEEDS and "," not in text:
         raise argparse.ArgumentTypeError(f"{text!r} seeds are too many; {text}, is the seed {text}")
+    if max(numbers) >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r}: fairseq's seeds are below 2^32")
     return tuple(numbers) if "," in text else tuple(range(1, numbers[0] + 1))
 
 

@@ -43,6 +43,7 @@ def test_devices_that_are_refused():
             (lambda: slots("cuda", 1000, None, 1, "auto"), "1000 GPUs"),
             (lambda: slots("cpu", 3, None, 1, "auto"), "3 GPUs for each run are requested, on the"),
             (lambda: slots("auto", 1000, None, 1, "auto"), "1000 GPUs"),  # not on a CPU instead
+            (lambda: launcher({"WORLD_SIZE": "two"}), "not a number of processes"),
             (lambda: launcher({"WORLD_SIZE": "2"}), "WORLD_SIZE"),
             # A script of sbatch without srun: one process, which would wait for others.
             (lambda: launcher({"SLURM_NTASKS": "2", "SLURM_PROCID": "0"}), "use torchrun or srun"),

@@ -241,7 +241,7 @@ def test_flags_of_fairseq_follow_after_dashes(capsys):
 
 def test_seeds_are_counted_or_named():
     assert [seeds(text) for text in ("3", "5,7", "5,")] == [(1, 2, 3), (5, 7), (5,)]
-    for text in ("2000", "0", "5,5", "x"):
+    for text in ("2000", "0", "5,5", "1,4294967296", "x"):
         with pytest.raises(argparse.ArgumentTypeError):
             seeds(text)
 

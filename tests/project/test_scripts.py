@@ -91,7 +91,8 @@ def test_the_check_of_a_gpu_ends_at_ctrl_c(tmp_path):
     """Also if another script runs it, which a terminal's processes tell by their group."""
     python = tmp_path / "bin/python"
     python.parent.mkdir()
-    python.write_text("#!/bin/sh\n[ $1 = -c ] || { echo begun; sleep 30; }\n")
+    # With exec: dash, which is a shell and no Python, loses a signal while it begins a program.
+    python.write_text("#!/bin/sh\n[ $1 = -c ] || { echo begun; exec sleep 30; }\n")
     python.chmod(0o755)
     process, terminal = pty.fork()
     if not process:

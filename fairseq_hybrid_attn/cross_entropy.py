@@ -17,6 +17,7 @@ torch's ``linear_cross_entropy`` works in blocks as well, but not with label smo
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 from fairseq.criterions import register_criterion
@@ -120,6 +121,21 @@ def has_bfloat16(kind: str = "cpu") -> bool:
     if kind != "cpu":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+
+
+def bfloat16_pays() -> bool:
+    """Return whether this CPU multiplies bfloat16 numbers faster than single precision.
+
+    Intel's processors do with AMX alone: their AVX512-BF16 takes longer, AMD's does not.
+    """
+    if torch.cpu._is_amx_tile_supported():
+        return True
+    return torch.cpu._is_avx512_bf16_supported() and _is_amd()
+
+
+def _is_amd() -> bool:
+    cpu = Path("/proc/cpuinfo")
+    return cpu.exists() and "AuthenticAMD" in cpu.read_text()
 
 
 def _attention(target: Tensor):

@@ -196,7 +196,7 @@ def devices_of(run: Run, devices: Devices) -> Devices:
 
     On a CPU, its instructions alone decide, so that a command gives the same numbers each time.
     """
-    from ...cross_entropy import has_bfloat16
+    from ...cross_entropy import bfloat16_pays, has_bfloat16
 
     precision, begun = devices.precision, read_begun(run.folder.begun)
     train, on_cpu = run.settings.train, devices.kind == "cpu"
@@ -206,11 +206,12 @@ def devices_of(run: Run, devices: Devices) -> Devices:
     without = train.get("criterion") not in BF16_CRITERIA or train.get("checkpoint-activations")
     if without and (on_cpu or precision == "bf16"):
         precision = "fp32"  # the others know nothing else
-    elif (
-        on_cpu and precision == "auto"
-    ):  # several processes, perhaps on unlike machines, must agree
-        wanted = begun.get("precision") == "bf16" if begun else devices.world == 1
-        precision = "bf16" if wanted and has_bfloat16() else "fp32"
+    elif on_cpu and precision == "auto":
+        if begun:
+            wanted = begun.get("precision") == "bf16" and has_bfloat16()
+        else:  # several processes, perhaps on unlike machines, must agree
+            wanted = devices.world == 1 and bfloat16_pays()
+        precision = "bf16" if wanted else "fp32"
     return replace(devices, precision=precision, compile=_is_compiled(run, devices))
 
 

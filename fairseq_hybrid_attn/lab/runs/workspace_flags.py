@@ -57,8 +57,8 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=("auto", "fp32", "fp16", "bf16"),
         default="auto",
-        help="precision of training; auto: fp16 on a GPU; on a CPU bf16 if it has AVX512-BF16 or "
-        "AMX, else fp32",
+        help="precision of training; auto: fp16 on a GPU; on a CPU bf16 where that is faster (AMX, "
+        "or AMD's AVX512-BF16), else fp32",
     )
     group.add_argument(
         "--compile",

@@ -10,7 +10,7 @@ if ((${SLURM_NTASKS:-1} > 1)); then
     command=(srun "${command[@]}")
     export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1} # newer versions of srun do not inherit it
 elif [[ -n ${SLURM_GPUS_ON_NODE:-} ]]; then
-    command=(fairseq-hybrid train --gpus "$SLURM_GPUS_ON_NODE" "$@")
+    command=(fairseq-hybrid train --gpus-per-run "$SLURM_GPUS_ON_NODE" "$@")
 fi
 trap 'scontrol requeue "$SLURM_JOB_ID"' USR1 # SLURM's notice that the time is almost over
 "${command[@]}" &

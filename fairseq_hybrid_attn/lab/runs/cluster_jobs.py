@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for flag, what in (
         ("sbatch", f'options of sbatch, such as "partition=gpu account=me exclusive time={LIMIT}"'),
-        ("corpus-sbatch", "those of the jobs that prepare a corpus"),
+        ("corpus-sbatch", "all those of the jobs that prepare a corpus"),
         ("setup", 'a command that jobs run first, such as "module load cuda"'),
     ):
         group.add_argument(

@@ -5,7 +5,7 @@ flags follow after --; size, batch and length follow the number of training pair
 The batch of an update keeps its size, however many devices share it.  Run again, it resumes where
 it stopped.  "compare" takes several systems, and what this has trained.
 
-  fairseq-hybrid train --text my-text/ --gpus 4 transformer_hysan
+  fairseq-hybrid train --text my-text/ --gpus-per-run 4 transformer_hysan
   fairseq-hybrid train --text my-text/ transformer_mma -- --dropout 0.2
   fairseq-hybrid train --text other/ --from models/mma -- --max-update 300
   torchrun --nproc-per-node 8 --no-python fairseq-hybrid train hysan/table2c/gated_sum

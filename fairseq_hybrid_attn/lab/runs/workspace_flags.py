@@ -116,12 +116,12 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     cluster_jobs.add_arguments(parser)
     add_workspace(parser)
     add_devices(parser)
-    for flags, default, help_text in (
-        (("--gpus-per-run", "--gpus"), 1, "GPUs per run (default: 1)"),
-        (("--jobs",), None, "runs side by side (default: as many as fit); more share GPUs"),
-        (("--threads",), 1, "threads per run on CPU (default: 1)"),
+    for flag, default, help_text in (
+        ("--gpus-per-run", 1, "GPUs per run (default: 1)"),
+        ("--jobs", None, "runs side by side (default: as many as fit); more share GPUs"),
+        ("--threads", 1, "threads per run on CPU (default: 1)"),
     ):
-        parser.add_argument(*flags, type=positive, default=default, metavar="N", help=help_text)
+        parser.add_argument(flag, type=positive, default=default, metavar="N", help=help_text)
 
 
 def doing(args: argparse.Namespace) -> Doing:

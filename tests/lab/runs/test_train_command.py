@@ -132,7 +132,7 @@ def test_plans_list_what_cannot_be_downloaded(tmp_path, monkeypatch, capsys):
 
 def test_a_plan_tells_what_is_compiled_and_which_gpus_are_wasted(capsys, monkeypatch):
     monkeypatch.setenv("CC", "cc")
-    here = "reproduce hysan/table1 e1 --columns bleu --dry-run --device cuda --gpus"
+    here = "reproduce hysan/table1 e1 --columns bleu --dry-run --device cuda --gpus-per-run"
     for more, told in {
         "2": "(2 x 2048 tokens x 1), compiled\n",
         "2 --no-compile": "(2 x 2048 tokens x 1)\n",

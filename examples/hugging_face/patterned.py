@@ -24,7 +24,6 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.patterns import PAST, nearest_later_key
 
 STOCK = {"encoder": AttentionPlan(), "decoder": AttentionPlan(branches=((PAST,),))}
-
 #: What changes the attention of some models, and is not computed here.
 REFUSED = ("position_bias", "softcap", "sliding_window", "s_aux", "cu_seq_lens_q", "is_causal")
 
@@ -84,6 +83,7 @@ class Patterned:
         """Give an attention its plan and fusion; return its side and these, or None."""
         if not {"is_causal", "layer_idx"} <= vars(attention).keys():
             return None
+        attention.config = copy.copy(attention.config)  # else inner models could change it
         cross = not attention.is_causal and getattr(attention, "is_decoder", True)
         side = "decoder" if attention.is_causal else "encoder"
         attention.plan = plan = STOCK[side] if cross else self.plans.get(side, STOCK[side])

@@ -18,7 +18,6 @@ with pytest.MonkeyPatch.context() as patch:
     pytest.importorskip("transformers")
     import patterned
     from transformers import BertModel, MarianMTModel, NllbMoeForConditionalGeneration
-
 PAD = 39
 WORDS = {"encoder": ("global", "local1", "future", "past"), "decoder": ("past", "local_past2") * 2}
 MMA = {side: AttentionPlan((tuple(KINDS[w][0] for w in words),)) for side, words in WORDS.items()}
@@ -152,19 +151,20 @@ def test_plans_that_are_refused(saved, stock, side, plan, message):
 
 
 def test_what_would_lose_patterns_or_masks_is_refused(saved):
-    nllb, tokens = with_plans(NllbMoeForConditionalGeneration), torch.ones(1, 4, dtype=torch.long)
-    given = dict(input_ids=tokens, decoder_input_ids=tokens)
+    nllb, inner = with_plans(NllbMoeForConditionalGeneration), saved(MMAMarian)
+    inner.get_encoder().set_attn_implementation("eager")
+    tokens, k = torch.ones(1, 4, dtype=torch.long), torch.ones(1, 4, 2, 8)
     sizes = dict(d_model=32, vocab_size=40, encoder_layers=1, decoder_layers=1, num_experts=2)
     attention = saved(MMABert).encoder.layer[0].attention.self
-    q, k = torch.ones(1, 4, 1, 8), torch.ones(1, 4, 2, 8)
     for message, act in (
         ("eager: no patterns", lambda: saved(MMABert, attn_implementation="eager")),
         ("eager: no patterns", lambda: saved(MMABert, output_attentions=True)),
         ("sdpa: no patterns", lambda: saved(MMABert).set_attn_implementation("sdpa")),
         ("before", lambda: type("Late", (MarianMTModel, patterned.Patterned), {})),
         ("only padding", lambda: saved(MMABert)(tokens, attention_mask=torch.ones(1, 1, 4, 4))),
-        ("cannot have a cache", lambda: patterned.attend(attention, q, k, k, None, 1.0)),
-        ("NllbMoeAttention does not", lambda: nllb(nllb.config_class(**sizes))(**given)),
+        ("only padding", lambda: outputs(inner)),
+        ("cannot have a cache", lambda: patterned.attend(attention, k[:, :, :1], k, k, None, 1.0)),
+        ("NllbMoeAttention does not", lambda: nllb(nllb.config_class(**sizes))(*[tokens] * 3)),
     ):
         with pytest.raises(UserError, match=message):
             act()

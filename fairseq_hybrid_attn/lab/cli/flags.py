@@ -19,8 +19,8 @@ _NOT_OF_SEARCH = ("--path", "--results-path", "--gen-subset", "--source-lang", "
 
 def named_path(text: str) -> tuple[str, Path]:
     name, found, path = text.partition("=")
-    if not (name and found and path):
-        raise argparse.ArgumentTypeError(f"{text!r}: use NAME=FILE")
+    if not (name and found and path) or os.path.exists(text):  # as a run of dropout=0.3
+        raise argparse.ArgumentTypeError(f"{text!r}: use NAME=PATH, with a name that you choose")
     return name, Path(path)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.text import lines
+from ..files.text import pairs
 from ..files.typed import read
 from ..files.yaml_files import read_mapping
 from .definition import PARTS, Archive, Corpus, GoldSet, check_gold, is_test
@@ -140,10 +140,12 @@ def texts_of(where: Sequence[Path]) -> Texts:
 
 
 def pairs_given(corpus: Corpus) -> str:
-    """How many pairs the user's files have, for display."""
+    """How many pairs the user's files have, for display; refuse files of unequal length."""
     paths = {item.file: item.path for item in corpus.archives if item.path}
-    first = {part: paths[names[0]] for part, names in corpus.files.items()}
-    counts = {part: sum(1 for line in lines(path)) for part, path in first.items()}
+    counts = {
+        part: sum(1 for _ in pairs(*(paths[name] for name in names)))
+        for part, names in corpus.files.items()
+    }
     if len(counts) == 1:
         return f"{sum(counts.values()):,} pairs given, validation and test sets among them"
     return ", ".join(f"{part} {count:,}" for part, count in counts.items()) + " pairs given"

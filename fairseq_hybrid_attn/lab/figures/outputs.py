@@ -73,4 +73,4 @@ def write_text(path: Path, text: str) -> None:
 def write_page(path: Path, text: str) -> None:
     """Write a page, and say where it is."""
     write_text(path, text)
-    print(f"{path.absolute()} ({len(text.encode()) / 1e6:.1f} MB): open it in a browser")
+    print(f"{path.absolute()}: open it in a browser")

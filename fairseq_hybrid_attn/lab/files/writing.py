@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -31,6 +32,10 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | No
         if identity in taken:
             raise UserError(f"{flag} {path}: {taken[identity]}; choose another name")
         taken[identity] = f"{flag} writes there too"
+        try:  # as atomic_write does; nothing stays
+            tempfile.TemporaryFile(dir=Path(os.path.realpath(path)).parent).close()
+        except OSError as error:
+            raise UserError(f"{flag} {path} cannot be written: {error.strerror}") from error
 
 
 def check_folder(path: Path) -> None:

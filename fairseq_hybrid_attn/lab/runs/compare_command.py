@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import UserError
+from ..figures import outputs, style
 from ..files.processes import run_program
 from ..files.writing import check_outputs
 from ..tables.measuring import measure
@@ -51,6 +52,9 @@ def compare(plan: Plan, doing: Doing, write: Sequence[Path] = ()) -> None:
     if wrong := [path for path in write if path.suffix not in ENDINGS]:
         raise UserError(f"--write {wrong[0]}: use a name that ends in {', '.join(ENDINGS)}")
     check_outputs({f"--write {path}": path for path in write}, inputs=[])
+    pages = [path for path in write if path.suffix == ".html"]
+    if pages:
+        style.require()
 
     def show(plan: Plan) -> str:
         numbers = measure(plan)
@@ -58,7 +62,6 @@ def compare(plan: Plan, doing: Doing, write: Sequence[Path] = ()) -> None:
         done = [run for run in plan.runs if run.seed == seed and run.folder.result.exists()]
         report = ["fairseq-hybrid", "report", *(str(run.folder.path) for run in done)]
         report += flags(user_dir=plan.workspace.user_dir, device=doing.device)
-        pages = [path for path in write if path.suffix == ".html"]
         if pages and done:  # the page shows these numbers, of all seeds
             compared = plan.workspace.root / "comparison.json"
             compared.write_text(FORMATS["json"](numbers), encoding="utf-8")
@@ -66,7 +69,7 @@ def compare(plan: Plan, doing: Doing, write: Sequence[Path] = ()) -> None:
         for path in pages if done else []:
             run_program([*report, *flags(output=path)], plan.workspace.root / "report.log")
         for path in [path for path in write if path not in pages]:
-            path.write_text(FORMATS[WRITTEN[path.suffix]](numbers), encoding="utf-8")
+            outputs.write_text(path, FORMATS[WRITTEN[path.suffix]](numbers))
         hint = f"\nOn one page: {shlex.join(report)}\n" if done and not pages else ""
         return FORMATS["terminal"](numbers) + hint
 

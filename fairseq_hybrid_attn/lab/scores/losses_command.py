@@ -4,7 +4,8 @@
   fairseq-hybrid losses base=RUN/seed1 base=RUN/seed2 mma=RUN/seed1 --data data/mine
 
 Models of one name, such as the seeds of a training, are one system; its loss is their mean.  A
-difference from the first system is between models of the same place in their lists.
+difference from the first system is between models of the same place in their lists, which are
+printed; a model without its like is not in it.
 
 All models are measured by the criterion that the first one was trained with, label smoothing
 included, in bits per token and single precision.  Word alignments are not read, so supervised
@@ -59,11 +60,15 @@ def run(args: argparse.Namespace) -> None:
         of_name[len(of_name) + 1] = Score.of(counts)
     compared = statistics.compare(systems)
     base = next(iter(systems))
+    shown = 3 if len(systems) > 1 else 1
     rows = [
-        [name, len(systems[name]), *found.cells(3)[: None if len(systems) > 1 else 1]]
+        [
+            *(name, *found.cells(3)[:shown]),
+            ", ".join(f"{model}: {loss:.3f}" for model, loss in found.estimate.by_seed.items()),
+        ]
         for name, found in compared.items()
     ]
-    headings = ["system", "models", "loss", f"loss - {base}", "p"][: 5 if len(systems) > 1 else 3]
+    headings = ["system", *("loss", f"loss - {base}", "p")[:shown], "models"]
     print(Grid(headings, rows, left=1).terminal())
     print(f"{args.gen_subset}: {len(tokens):,} sentences, {tokens.sum():,.0f} tokens")
     notes = {statistics.FEW_SEEDS.get(len(models)) for models in systems.values()} - {None}

@@ -219,7 +219,7 @@ def test_other_names_and_places_of_files(runs):
     assert curves(runs=["a=run", "b b=b.json"]) == before
 
 
-def test_mistakes_are_reported(runs):
+def test_mistakes_are_reported(runs, capsys):
     for name, text in {
         **{"empty.log": "", "other.log": "some text\n"},
         "other.json": '{"scores": {}}',
@@ -240,10 +240,12 @@ def test_mistakes_are_reported(runs):
         "a=a.log --json a.log": "one of the inputs",
     }
     check_command_refusals(mistakes.items(), "curves")
-    for arguments in ("a.log", "a=", "a=a.log --json"):
+    (runs / "dropout=0.3").mkdir()
+    for arguments in ("a.log", "a=", "dropout=0.3"):
         with pytest.raises(SystemExit) as stop:
-            main(["curves", *arguments.split()])
+            main(["curves", arguments])
         assert stop.value.code == 2, arguments
+        assert f"{arguments!r}: use NAME=PATH, with a name" in capsys.readouterr().err
 
 
 def test_figure_shows_curves_gaps_and_where_a_run_diverged():

@@ -64,6 +64,16 @@ def test_two_texts_of_one_folder_name_are_two_corpora(tmp_path, monkeypatch):
     assert sizes == [("de", 40), ("de", 120), ("en", 120)]
 
 
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_a_plan_refuses_files_of_unequal_length(command, tmp_path):
+    folder = parts(tmp_path / "text")
+    with open(folder / "valid.en", "a") as file:
+        file.write("one more\n")
+    words = (command, "--text", str(folder), "--dry-run", "--device", "cpu", "transformer")
+    with pytest.raises(UserError, match="valid.de has 10 lines, but .*valid.en has 11 lines"):
+        main([*words, "--output", str(tmp_path / "out")])
+
+
 @pytest.mark.slow
 def test_few_validation_pairs_train_and_a_run_translates_wherever_it_is(tmp_path):
     """fairseq leaves out what is no multiple of eight sentences: all of five."""

@@ -210,6 +210,7 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
             (f"{mine} transformer_mma -- --warmup-updates 20 --max-update 20", "-updates 2$"),
             (f"{mine} transformer_mma -- --max-tokens 20", "or --tokens"),
             (f"{mine} --write table.txt transformer_mma", "ends in .md, .csv, .json, .html"),
+            (f"{mine} --write /proc/x.html transformer_mma", "/proc/x.html cannot be written"),
             (f"{mine} --precision fp16 transformer_mma", "fp32 or bf16 only"),
         ],
         "train",
@@ -225,6 +226,9 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
     )
     with pytest.raises(UserError, match="use a name"):
         main(["train", "--text", "text", "--name", "", "transformer_mma"])
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    page = [(f"{mine} --write page.html transformer", "figures need matplotlib")]
+    check_command_refusals(page, "compare")
     assert not Path("no/corpora").exists()  # before the text is prepared
 
 

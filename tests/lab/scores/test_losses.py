@@ -42,8 +42,9 @@ def test_each_sentence_has_the_loss_of_its_own_tokens(in_data, capsys):
         assert found[name]["estimate"]["value"] == pytest.approx(loss)
         assert f"{loss:.3f}" in out
     # Of the first model of each name.
-    first = b[0][:, 0].sum() / b[0][:, 1].sum() - a[0][:, 0].sum() / a[0][:, 1].sum()
-    assert found["b"]["difference"]["by_seed"] == {"1": pytest.approx(first)}
+    first, second, other = (rows[:, 0].sum() / rows[:, 1].sum() for rows in (*a, *b))
+    assert found["b"]["difference"]["by_seed"] == {"1": pytest.approx(other - first)}
+    assert f"1: {first:.3f}, 2: {second:.3f}\n" in out and f"1: {other:.3f}\n" in out
 
 
 def smooth(path):

@@ -32,8 +32,9 @@ def cluster(tmp_path_factory):
         pytest.skip(f"not installed: Debian's {' and '.join(missing)}")
     folder = tmp_path_factory.mktemp("cluster")
     write_text(folder / "text")
-    write_text(folder / "unequal")
-    (folder / "unequal/train.de").write_text("ein Satz\n")
+    write_text(folder / "empty")
+    lines = (folder / "empty/train.de").read_text().count("\n")
+    (folder / "empty/train.de").write_text("\n" * lines)
     rows = {**{row: {} for row in SAME}, "nan": {"train": {"lr": "1e30"}}}
     write_configs(folder / "configs", **{"toy/table1.yaml": with_rows(TABLE, **rows)})
     (folder / "bin").mkdir()
@@ -214,17 +215,17 @@ def test_interrupted_jobs_end_as_undisturbed_ones(cluster):
 @pytest.mark.slow
 def test_a_corpus_that_fails_is_told_by_its_log(cluster):
     asked = ("plain", "--corpus-sbatch", "mem=1G cpus-per-task=2")
-    first, status = reproduce(cluster, *asked, text="unequal")
+    first, status = reproduce(cluster, *asked, text="empty")
     assert status == 0
     corpus = re.search(r"corpus toy-\w+: job (\d+)$", first, re.M)[1]
     wait_for(lambda: state(corpus) == "FAILED" and state(job_of(first, "plain")) == "CANCELLED")
-    again, status = reproduce(cluster, *asked, text="unequal")
+    again, status = reproduce(cluster, *asked, text="empty")
     log = re.search(
         rf"corpus toy-\w+: job {corpus} FAILED: see (.*/{corpus}_0_log)\.err, and ", again
     )
     assert status == 1 and log, again
     assert f"job {job_of(first, 'plain')} FAILED: it had not begun" in again
-    assert "has 1 lines, but" in Path(f"{log[1]}.err").read_text()
+    assert "no usable pairs for train" in Path(f"{log[1]}.err").read_text()
 
 
 @pytest.mark.slow

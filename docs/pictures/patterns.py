@@ -16,7 +16,7 @@ ROWS: list[tuple[str, list[tuple[str, Pattern]], str]] = [
     (
         "HySAN",
         [("global", GLOBAL), ("forward", PAST), ("backward", FUTURE), ("local", local(2))],
-        "four branches over one score matrix,\nsummed, each scaled by a squeeze gate",
+        "four branches over one\nscore matrix, summed, each\nscaled by a squeeze gate",
     ),
     (
         "Hybrid gate",
@@ -31,7 +31,7 @@ ROWS: list[tuple[str, list[tuple[str, Pattern]], str]] = [
     (
         "Alignment study",
         [("forward", PAST), ("backward", FUTURE)],
-        "an encoder that sees only the past,\nor only the future",
+        "an encoder that sees only\nthe past, or only the future",
     ),
 ]
 THEMES = {
@@ -40,9 +40,9 @@ THEMES = {
 }
 TOKENS, CELL = 8, 9
 SIDE = TOKENS * CELL
-LEFT, STEP, HEIGHT = 140, SIDE + 22, SIDE + 34
-TEXT_AT = LEFT + 4 * STEP + 6
-WIDTH = TEXT_AT + 272
+#: Narrow, so that a phone shows the words large enough to read.
+LEFT, STEP, HEIGHT = 206, SIDE + 12, SIDE + 38
+WIDTH = LEFT + 4 * STEP - 12
 
 
 def squares(pattern: Pattern, left: int, top: int, theme: dict[str, str]) -> str:
@@ -72,13 +72,15 @@ def picture(theme: dict[str, str]) -> str:
     for number, (paper, patterns, meaning) in enumerate(ROWS):
         top = number * HEIGHT + 22
         middle = top + SIDE // 2
-        parts.append(text(paper, 0, middle + 4, theme["ink"], 14, "600"))
+        lines = meaning.split("\n")
+        above = middle - 9 * len(lines) + 4
+        parts.append(text(paper, 0, above, theme["ink"], 15, "600"))
         for place, (name, pattern) in enumerate(patterns):
             left = LEFT + place * STEP
-            parts.append(text(name, left, top - 6, theme["soft"], 12))
+            parts.append(text(name, left, top - 6, theme["soft"]))
             parts.append(squares(pattern, left, top, theme))
-        for line, words in enumerate(meaning.split("\n")):
-            parts.append(text(words, TEXT_AT, middle - 4 + 18 * line, theme["ink"]))
+        for line, words in enumerate(lines, 1):
+            parts.append(text(words, 0, above + 18 * line, theme["ink"]))
     height = len(ROWS) * HEIGHT
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '

@@ -41,7 +41,7 @@ def snippet(page: str, first_line: str) -> str:
 
 def test_the_readme_shows_what_its_commands_print():
     """Those with a dollar before them; `scripts/demo.sh` is too long for a test."""
-    found = re.findall(r"^    \$ (.*)\n((?:    [^$\n].*\n)+)", README, re.MULTILINE)
+    found = re.findall(r"^    \$ ((?:.*\\\n)*.*)\n((?:    [^$\n].*\n)+)", README, re.MULTILINE)
     shown = {command: output for command, output in found if "demo.sh" not in command}
     assert len(shown) == 2
     for command, output in shown.items():

@@ -115,7 +115,7 @@
     const shown = map.queries.map((_, row) =>
       of.length > 1 && head !== MEAN ? of[head][row] : mean(of.map((values) => values[row])),
     );
-    element.append(`Gate (${gate}): mean ${mean(shown).toFixed(4)} `);
+    element.append(`Gate (${gate}): mean ${mean(shown).toFixed(4)}; of the rows: `);
     const all = gates.flat(2);
     shown.forEach((value, row) => {
       const label = document.createElement("span");

@@ -42,6 +42,7 @@ done
 LOGS=$ROOT/build/logs
 # shellcheck source=scripts/lib/common.sh
 source "$ROOT/scripts/lib/common.sh"
+EXTRAS+=,dev
 if [[ -n ${VIRTUAL_ENV:-} ]] && (cd / && "$VIRTUAL_ENV/bin/python" -c 'import importlib.util as u
 exit(u.find_spec("fairseq_hybrid_attn") is None)'); then
     VENV=$VIRTUAL_ENV

@@ -20,7 +20,6 @@ Environment variables:
             transformer, transformer_hysan, transformer_hybrid_gate
   DEMO_DIR  output folder (demo/ in the checkout)
   SEED      random seed of the training (1)
-  THREADS   threads of the training (2)
   PYTHON    Python 3.11 or 3.12 for the virtual environment
 and those of pip; docs/install.md shows how to install torch without CUDA.
 HELP
@@ -38,7 +37,6 @@ fi
 ARCH=${ARCH:-transformer_mma}
 DEMO_DIR=${DEMO_DIR:-$ROOT/demo}
 SEED=${SEED:-1}
-THREADS=${THREADS:-2}
 
 [[ $DEMO_DIR == /* ]] || DEMO_DIR=$PWD/$DEMO_DIR
 LOGS=$DEMO_DIR/logs
@@ -79,10 +77,7 @@ main() {
 }
 
 check_settings() {
-    local name
-    for name in SEED THREADS; do
-        [[ ${!name} =~ ^[1-9][0-9]{0,8}$ ]] || die "$name=${!name}: use a whole number above 0"
-    done
+    [[ $SEED =~ ^[1-9][0-9]{0,8}$ ]] || die "SEED=$SEED: use a whole number above 0"
     [[ $ARCH =~ ^[A-Za-z0-9_]+$ ]] || die "ARCH=$ARCH: use the name of an architecture"
 }
 
@@ -168,15 +163,14 @@ make_text() {
     sed 's/^/   /' "$DEMO_DIR/counts.txt"
 }
 
-# With busy-waiting threads, training takes ten times as long while another program is running.
-# Returning memory to the system between updates costs up to a third of the time. (GNU's
-# OpenMP and C library read these variables; others ignore them.) At this size, bfloat16 is slower.
+# Returning memory to the system between updates costs up to a third of the time. (GNU's C library
+# reads these variables; others ignore them.) At this size, neither a second thread nor bfloat16 is
+# faster.
 reproduce() {
-    export GOMP_SPINCOUNT=1000
     export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_TOP_PAD_=100000000
     fairseq-hybrid reproduce demo/architectures "$ARCH" --configs "$CONFIGS" \
-        --text "$DEMO_DIR/text" --profile "$ROOT/scripts/demo/quick.yaml" --output "$DEMO_DIR" --seeds "$SEED," \
-        --threads "$THREADS" --device cpu --precision fp32
+        --text "$DEMO_DIR/text" --profile "$ROOT/scripts/demo/quick.yaml" --output "$DEMO_DIR" \
+        --seeds "$SEED," --device cpu --precision fp32
 }
 
 show_result() {

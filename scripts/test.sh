@@ -37,6 +37,7 @@ LOGS=$ROOT/build/logs
 mkdir -p "$LOGS"
 # shellcheck source=scripts/lib/common.sh
 source "$ROOT/scripts/lib/common.sh"
+EXTRAS+=,dev
 
 begin "Virtual environment"
 make_environment

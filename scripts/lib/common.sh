@@ -8,7 +8,7 @@ VENV=$ROOT/.venv
 # Compiling all that is installed takes longer than installing it. So a module is compiled when it is
 # first imported, and that must be kept.
 unset PYTHONDONTWRITEBYTECODE
-EXTRAS=demo,dev # shared by all scripts, so that none reinstalls what another installed
+EXTRAS=demo,analysis # of the package; tests need more, which take longer to install
 
 die() {
     printf '%s\n' "" "$@" >&2
@@ -86,11 +86,11 @@ make_environment() {
     choose_python
     wanted=$(
         cd "$ROOT" || exit
-        "$PYTHON" - "$EXTRAS" constraints.txt pyproject.toml setup.py <<'PYTHON'
+        "$PYTHON" - constraints.txt pyproject.toml setup.py <<'PYTHON'
 import hashlib, os, sys
 
-digest = hashlib.sha256(f"{sys.version} {os.getcwd()} {sys.argv[1]}".encode())
-for name in sys.argv[2:]:
+digest = hashlib.sha256(f"{sys.version} {os.getcwd()}".encode())
+for name in sys.argv[1:]:
     digest.update(open(name, "rb").read())
 print(digest.hexdigest())
 PYTHON
@@ -99,7 +99,7 @@ PYTHON
         exec 8>"$VENV.lock"
         flock --shared 8
     fi
-    if [[ -f $stamp && $(<"$stamp") == "$wanted" ]]; then
+    if [[ -f $stamp && $(<"$stamp") == "$wanted $EXTRAS"* ]]; then # or more than these
         echo "   $VENV is up to date"
         return
     fi
@@ -123,7 +123,7 @@ PYTHON
         # fairseq warns of its syntax when it is compiled.
         logged compile "$VENV/bin/python" -c "import fairseq_cli.train"
     )
-    echo "$wanted" >"$stamp.new"
+    echo "$wanted $EXTRAS" >"$stamp.new"
     mv "$stamp.new" "$stamp"
     ! command -v flock >/dev/null || flock --shared 8
 }

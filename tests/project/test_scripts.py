@@ -40,7 +40,6 @@ def test_help_says_what_it_does_and_does_nothing(tmp_path):
 def test_wrong_settings_are_refused_before_anything_is_made(tmp_path):
     example = "examples/word_alignment.sh"
     for script, arguments, variables, said in (
-        ("demo.sh", "", {"THREADS": "many"}, "THREADS=many"),
         ("demo.sh", "", {"SEED": "0"}, "SEED=0"),
         ("demo.sh", "", {"ARCH": "../up"}, "ARCH=../up"),
         ("demo.sh", "transformer_hysan", {}, "takes no arguments"),

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #SBATCH --gpus-per-node=8 --cpus-per-task=32 --time=48:00:00 --requeue --open-mode=append
-# Run again, it goes on. Exact resuming, seeds, tables: fairseq-hybrid reproduce alignment/table5 forward_encoding_mask
+# Run again, it goes on. Seeds, tables, clusters: fairseq-hybrid reproduce alignment/table5 forward_encoding_mask
 # Attention and alignment Table 5: encoding masks, En-Zh: + forward encoding mask. Reported: AER 25.1, BLEU (MT02,
 #   words) 26.66, BLEU (THU, words) 27.49
 # Made by: fairseq-hybrid show alignment/table5/forward_encoding_mask --script
@@ -10,8 +10,8 @@ CORPUS=$DATA/ldc.en-zh SAVE=checkpoints/alignment.table5.forward_encoding_mask.n
 GPUS=${GPUS:-${SLURM_GPUS_ON_NODE:-1}}; ((8 % GPUS == 0)) || { echo "GPUS=$GPUS: use a divisor of 8" >&2; exit 1; }
 PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[0])')
 [[ -e $CORPUS/manifest.json ]] || fairseq-hybrid prepare ldc.en-zh --output "$CORPUS" --downloads "$DATA"
-# Inferred (docs/papers/alignment.md): --adam-betas --adam-eps --lr-scheduler --warmup-updates --lr --label-smoothing
-#   --dropout --max-update --update-freq --beam --unnormalized and which checkpoint
+# Not in the paper (docs/papers/alignment.md): --adam-betas --adam-eps --lr-scheduler --warmup-updates --lr
+#   --label-smoothing --dropout --max-update --update-freq --beam --unnormalized and which checkpoint
 [[ -e $SAVE/model.pt ]] || fairseq-train "$CORPUS/bin" --user-dir "$PLUGIN" --task translation_resumable \
     --optimizer adam --adam-betas '(0.9, 0.998)' --adam-eps 1e-09 --lr-scheduler inverse_sqrt --warmup-updates 8000 \
     --lr 0.000988212 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #SBATCH --gpus-per-node=8 --cpus-per-task=32 --time=48:00:00 --requeue --open-mode=append
-# Run again, it goes on. Exact resuming, seeds, tables: fairseq-hybrid reproduce alignment/table4 transformer_supervised
+# Run again, it goes on. Seeds, tables, clusters: fairseq-hybrid reproduce alignment/table4 transformer_supervised
 # Attention and alignment Table 4: supervised attention, En-Zh: Transformer (supervised). Reported: AER 21.5, BLEU
 #   (MT02, words) 23.52, BLEU (THU, words) 25.67
 # Made by: fairseq-hybrid show alignment/table4/transformer_supervised --script
@@ -10,8 +10,8 @@ CORPUS=$DATA/ldc.en-zh SAVE=checkpoints/alignment.table4.transformer_supervised.
 GPUS=${GPUS:-${SLURM_GPUS_ON_NODE:-1}}; ((8 % GPUS == 0)) || { echo "GPUS=$GPUS: use a divisor of 8" >&2; exit 1; }
 PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[0])')
 [[ -e $CORPUS/aligned ]] || fairseq-hybrid prepare ldc.en-zh --output "$CORPUS" --downloads "$DATA" --alignments
-# Inferred (docs/papers/alignment.md): --adam-betas --adam-eps --lr-scheduler --warmup-updates --lr --label-smoothing
-#   --dropout --max-update --update-freq --beam --unnormalized and which checkpoint
+# Not in the paper (docs/papers/alignment.md): --adam-betas --adam-eps --lr-scheduler --warmup-updates --lr
+#   --label-smoothing --dropout --max-update --update-freq --beam --unnormalized and which checkpoint
 [[ -e $SAVE/model.pt ]] || fairseq-train "$CORPUS/aligned" --user-dir "$PLUGIN" --task translation_resumable \
     --optimizer adam --adam-betas '(0.9, 0.998)' --adam-eps 1e-09 --lr-scheduler inverse_sqrt --warmup-updates 8000 \
     --lr 0.000988212 --criterion label_smoothed_cross_entropy_with_supervised_attention --label-smoothing 0.1 \

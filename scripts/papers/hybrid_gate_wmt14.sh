@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #SBATCH --gpus-per-node=4 --cpus-per-task=16 --time=48:00:00 --requeue --open-mode=append
-# Run again, it goes on. Exact resuming, seeds, tables: fairseq-hybrid reproduce hybrid_gate/table1 hybrid_gate
+# Run again, it goes on. Seeds, tables, clusters: fairseq-hybrid reproduce hybrid_gate/table1 hybrid_gate
 # Hybrid gate Table 1: localness in the lowest two encoder layers, WMT14 En-De: + HYBRID (Gate). Reported: BLEU 28.31
 # Made by: fairseq-hybrid show hybrid_gate/table1/hybrid_gate --script
 set -euo pipefail
@@ -9,7 +9,7 @@ CORPUS=$DATA/wmt14.en-de.hybrid_gate SAVE=checkpoints/hybrid_gate.table1.hybrid_
 GPUS=${GPUS:-${SLURM_GPUS_ON_NODE:-1}}; ((4 % GPUS == 0)) || { echo "GPUS=$GPUS: use a divisor of 4" >&2; exit 1; }
 PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[0])')
 [[ -e $CORPUS/manifest.json ]] || fairseq-hybrid prepare wmt14.en-de.hybrid_gate --output "$CORPUS" --downloads "$DATA"
-# Inferred (docs/papers/hybrid_gate.md): --encoder-normalize-before --decoder-normalize-before --max-update
+# Not in the paper (docs/papers/hybrid_gate.md): --encoder-normalize-before --decoder-normalize-before --max-update
 #   --eval-bleu-args --save-interval-updates --beam --gnmt-lenpen --max-len-a --max-len-b and which checkpoint
 [[ -e $SAVE/model.pt ]] || fairseq-train "$CORPUS/bin" --user-dir "$PLUGIN" --task translation_resumable \
     --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-09 --lr-scheduler inverse_sqrt --warmup-updates 4000 \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #SBATCH --gpus-per-node=1 --cpus-per-task=4 --time=48:00:00 --requeue --open-mode=append
-# Run again, it goes on. Exact resuming, seeds, tables: fairseq-hybrid reproduce hysan/table1 base
+# Run again, it goes on. Seeds, tables, clusters: fairseq-hybrid reproduce hysan/table1 base
 # HySAN Table 1: branches of encoder | decoder, IWSLT14 De-En, small model: global | fw. Reported: BLEU 31.27, with
 #   POSITIONS=0: BLEU without positions 15.56
 # Made by: fairseq-hybrid show hysan/table1/base --column bleu --script
@@ -10,8 +10,8 @@ CORPUS=$DATA/iwslt14.de-en.hysan SAVE=checkpoints/hysan.table1.base.bleu.seed$SE
 positions=(); ((POSITIONS)) || { positions=(--no-encoder-positions --no-decoder-positions); SAVE+=.no_positions; }
 PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[0])')
 [[ -e $CORPUS/manifest.json ]] || fairseq-hybrid prepare iwslt14.de-en.hysan --output "$CORPUS" --downloads "$DATA"
-# Inferred (docs/papers/hysan.md): --warmup-updates --lr --label-smoothing --share-all-embeddings --dropout
-#   --save-interval-updates
+# Not in the paper (docs/papers/hysan.md): --warmup-updates --lr --label-smoothing --share-all-embeddings --dropout
+#   --max-tokens --update-freq --save-interval-updates --gnmt-lenpen
 [[ -e $SAVE/model.pt ]] || fairseq-train "$CORPUS/bin" --user-dir "$PLUGIN" --task translation_resumable \
     --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-09 --lr-scheduler inverse_sqrt --warmup-updates 4000 \
     --lr 0.000988212 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 --share-all-embeddings \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #SBATCH --gpus-per-node=8 --cpus-per-task=32 --time=48:00:00 --requeue --open-mode=append
-# Run again, it goes on. Exact resuming, seeds, tables: fairseq-hybrid reproduce hysan/table2b baseline
+# Run again, it goes on. Seeds, tables, clusters: fairseq-hybrid reproduce hysan/table2b baseline
 # HySAN Table 2 (b): ways of fusing the branches of setting e1, WMT14 En-De, base model: Baseline. Reported: BLEU 27.3
 # Made by: fairseq-hybrid show hysan/table2b/baseline --script
 set -euo pipefail
@@ -9,8 +9,8 @@ CORPUS=$DATA/wmt14.en-de.hysan SAVE=checkpoints/hysan.table2b.baseline.bleu.seed
 GPUS=${GPUS:-${SLURM_GPUS_ON_NODE:-1}}; ((8 % GPUS == 0)) || { echo "GPUS=$GPUS: use a divisor of 8" >&2; exit 1; }
 PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[0])')
 [[ -e $CORPUS/manifest.json ]] || fairseq-hybrid prepare wmt14.en-de.hysan --output "$CORPUS" --downloads "$DATA"
-# Inferred (docs/papers/hysan.md): --warmup-updates --lr --label-smoothing --share-all-embeddings --dropout
-#   --save-interval-updates
+# Not in the paper (docs/papers/hysan.md): --warmup-updates --lr --label-smoothing --share-all-embeddings --dropout
+#   --max-tokens --update-freq --save-interval-updates --gnmt-lenpen
 [[ -e $SAVE/model.pt ]] || fairseq-train "$CORPUS/bin" --user-dir "$PLUGIN" --task translation_resumable \
     --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-09 --lr-scheduler inverse_sqrt --warmup-updates 4000 \
     --lr 0.000698771 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 --share-all-embeddings \

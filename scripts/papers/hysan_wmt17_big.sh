@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #SBATCH --gpus-per-node=8 --cpus-per-task=32 --time=48:00:00 --requeue --open-mode=append
-# Run again, it goes on. Exact resuming, seeds, tables: fairseq-hybrid reproduce hysan/table4 hysan_big
+# Run again, it goes on. Seeds, tables, clusters: fairseq-hybrid reproduce hysan/table4 hysan_big
 # HySAN Table 4: WMT17 Zh-En: HySAN (big). Reported: BLEU 25.27
 # Made by: fairseq-hybrid show hysan/table4/hysan_big --script
 set -euo pipefail
@@ -9,8 +9,8 @@ CORPUS=$DATA/wmt17.zh-en SAVE=checkpoints/hysan.table4.hysan_big.bleu.seed$SEED
 GPUS=${GPUS:-${SLURM_GPUS_ON_NODE:-1}}; ((8 % GPUS == 0)) || { echo "GPUS=$GPUS: use a divisor of 8" >&2; exit 1; }
 PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[0])')
 [[ -e $CORPUS/manifest.json ]] || fairseq-hybrid prepare wmt17.zh-en --output "$CORPUS" --downloads "$DATA"
-# Inferred (docs/papers/hysan.md): --warmup-updates --lr --label-smoothing --encoder-branches --decoder-branches
-#   --dropout --share-decoder-input-output-embed --save-interval-updates
+# Not in the paper (docs/papers/hysan.md): --warmup-updates --lr --label-smoothing --encoder-branches --decoder-branches
+#   --dropout --share-decoder-input-output-embed --max-tokens --update-freq --save-interval-updates --gnmt-lenpen
 [[ -e $SAVE/model.pt ]] || fairseq-train "$CORPUS/bin" --user-dir "$PLUGIN" --task translation_resumable \
     --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-09 --lr-scheduler inverse_sqrt --warmup-updates 4000 \
     --lr 0.000494106 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #SBATCH --gpus-per-node=1 --cpus-per-task=4 --time=48:00:00 --requeue --open-mode=append
-# Run again, it goes on. Exact resuming, seeds, tables: fairseq-hybrid reproduce mma/table2 transformer_mma
+# Run again, it goes on. Seeds, tables, clusters: fairseq-hybrid reproduce mma/table2 transformer_mma
 # MMA Table 2: IWSLT14 De-En: Transformer MMA. Reported: De-En 35.41
 # Made by: fairseq-hybrid show mma/table2/transformer_mma --script
 set -euo pipefail
@@ -8,7 +8,7 @@ SEED=${SEED:-1} DATA=${DATA:-data} DEVICE=${DEVICE:---fp16} # DEVICE=--cpu: with
 CORPUS=$DATA/iwslt14.de-en.mma SAVE=checkpoints/mma.table2.transformer_mma.de-en.seed$SEED
 PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[0])')
 [[ -e $CORPUS/manifest.json ]] || fairseq-hybrid prepare iwslt14.de-en.mma --output "$CORPUS" --downloads "$DATA"
-# Inferred (docs/papers/mma.md): --adam-betas --adam-eps --share-decoder-input-output-embed --weight-decay
+# Not in the paper (docs/papers/mma.md): --adam-betas --adam-eps --share-decoder-input-output-embed --weight-decay
 #   --save-interval-updates --lenpen and which checkpoint
 [[ -e $SAVE/model.pt ]] || fairseq-train "$CORPUS/bin" --user-dir "$PLUGIN" --task translation_resumable \
     --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-09 --lr-scheduler inverse_sqrt --warmup-updates 4000 \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #SBATCH --gpus-per-node=2 --cpus-per-task=8 --time=48:00:00 --requeue --open-mode=append
-# Run again, it goes on. Exact resuming, seeds, tables: fairseq-hybrid reproduce evidence/tiny transformer_mma
+# Run again, it goes on. Seeds, tables, clusters: fairseq-hybrid reproduce evidence/tiny transformer_mma
 # Evidence: beside a published result, Transformer-Tiny's recipe on Multi30k, English to German: Transformer MMA.
 #   Reported: no score
 # Made by: fairseq-hybrid show evidence/tiny/transformer_mma --column positions --script

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #SBATCH --gpus-per-node=1 --cpus-per-task=4 --time=48:00:00 --requeue --open-mode=append
-# Run again, it goes on. Exact resuming, seeds, tables: fairseq-hybrid reproduce mma/table1 transformer_mma
+# Run again, it goes on. Seeds, tables, clusters: fairseq-hybrid reproduce mma/table1 transformer_mma
 # MMA Table 1: WAT17 En-Ja and Ja-En: Transformer MMA. Reported: En-Ja 34.39
 # Made by: fairseq-hybrid show mma/table1/transformer_mma --column en-ja --script
 set -euo pipefail
@@ -8,7 +8,7 @@ SEED=${SEED:-1} DATA=${DATA:-data} DEVICE=${DEVICE:---fp16} # DEVICE=--cpu: with
 CORPUS=$DATA/wat17.en-ja.mma SAVE=checkpoints/mma.table1.transformer_mma.en-ja.seed$SEED
 PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[0])')
 [[ -e $CORPUS/manifest.json ]] || fairseq-hybrid prepare wat17.en-ja.mma --output "$CORPUS" --downloads "$DATA"
-# Inferred (docs/papers/mma.md): --adam-betas --adam-eps --save-interval-updates --lenpen and which checkpoint
+# Not in the paper (docs/papers/mma.md): --adam-betas --adam-eps --save-interval-updates --lenpen and which checkpoint
 [[ -e $SAVE/model.pt ]] || fairseq-train "$CORPUS/bin" --user-dir "$PLUGIN" --task translation_resumable \
     --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-09 --lr-scheduler inverse_sqrt --warmup-updates 4000 \
     --lr 0.000698771 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 --arch transformer_mma_base \

@@ -23,7 +23,7 @@ from .workspace import Run
 #: By paper, the flags whose values it does not give; docs/papers has the reasons.
 INFERRED = {
     "hysan": "share-all-embeddings share-decoder-input-output-embed warmup-updates lr "
-    "label-smoothing dropout save-interval-updates",
+    "label-smoothing dropout max-tokens update-freq save-interval-updates gnmt-lenpen",
     "hybrid_gate": "encoder-normalize-before decoder-normalize-before max-update eval-bleu-args "
     "save-interval-updates beam gnmt-lenpen max-len-a max-len-b",
     "mma": "adam-betas adam-eps share-decoder-input-output-embed weight-decay "
@@ -112,7 +112,7 @@ def about(run: Run, made_by: list[str], without: str | None) -> str:
     reported = reported_scores(table, row, column)
     reported += [f"with POSITIONS=0: {without}"] if without else []
     return comment(
-        "Run again, it goes on. Exact resuming, seeds, tables: "
+        "Run again, it goes on. Seeds, tables, clusters: "
         f"fairseq-hybrid reproduce {table.name} {row.name}",
         f"{table.title}: {row.system or row.name}. Reported: {', '.join(reported) or 'no score'}",
         f"Made by: {shlex.join(made_by)}",
@@ -150,7 +150,7 @@ def inferred(run: Run, train: list[str], search: list[str]) -> str:
     pairs = [*pairwise([*train, ""]), *pairwise([*search, ""])]
     found = [flag for flag, value in pairs if flag in known or value in _TICKS_LOST]
     found += ["and which checkpoint"] * (run.settings.checkpoints.unit == "best")
-    return comment(f"Inferred (docs/papers/{paper}.md): {' '.join(found)}") + "\n"
+    return comment(f"Not in the paper (docs/papers/{paper}.md): {' '.join(dict.fromkeys(found))}") + "\n"
 
 
 def without_positions(run: Run) -> str | None:

@@ -46,6 +46,8 @@ EXTRAS+=,dev
 if [[ -n ${VIRTUAL_ENV:-} ]] && (cd / && "$VIRTUAL_ENV/bin/python" -c 'import importlib.util as u
 exit(u.find_spec("fairseq_hybrid_attn") is None)'); then
     VENV=$VIRTUAL_ENV
+    "$VENV/bin/python" -c 'import pytest' 2>/dev/null ||
+        die "The tests need pytest: pip install pytest, then run this again."
 else
     mkdir -p "$LOGS"
     make_environment

@@ -170,7 +170,8 @@ reproduce() {
     export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_TOP_PAD_=100000000
     fairseq-hybrid reproduce demo/architectures "$ARCH" --configs "$CONFIGS" \
         --text "$DEMO_DIR/text" --profile "$ROOT/scripts/demo/quick.yaml" --output "$DEMO_DIR" \
-        --seeds "$SEED," --device cpu --precision fp32
+        --seeds "$SEED," --device cpu --precision fp32 ||
+        die "If the run is stale, delete $DEMO_DIR/runs, then run this again."
 }
 
 show_result() {

@@ -78,9 +78,20 @@ choose_python() {
         "Name one (PYTHON=/path/to/python3.11 $0), or install uv, which gets one: https://docs.astral.sh/uv"
 }
 
-# make_environment: create a virtual environment in $VENV with this checkout installed. It is not
-# made again while another script uses it: all hold a lock to their end. (Without flock, as on
-# macOS, nothing holds them apart.)
+# install LOG EXTRAS FLAG…: install this checkout in $VENV, with these extras, by pip.
+install() {
+    local log=$1 extras=$2
+    shift 2
+    (
+        cd "$ROOT" || exit
+        logged "$log" "$VENV/bin/python" -m pip install --disable-pip-version-check \
+            --no-input --retries 2 --timeout 20 "$@" -c constraints.txt -e ".[$extras]"
+    )
+}
+
+# make_environment: create a virtual environment in $VENV with this checkout and $EXTRAS installed, or
+# add what is missing of these. It is not made again while another script uses it: all hold a lock to
+# their end. (Without flock, as on macOS, nothing holds them apart.)
 make_environment() {
     local stamp=$VENV/fairseq-hybrid-attn.stamp wanted
     choose_python
@@ -103,6 +114,13 @@ PYTHON
         echo "   $VENV is up to date"
         return
     fi
+    if [[ -f $stamp && $(<"$stamp") == "$wanted "* ]]; then
+        echo "   adding $EXTRAS to $VENV (see $LOGS/install.log)"
+        install install "$EXTRAS" --no-compile
+        echo "$wanted $EXTRAS" >"$stamp.new"
+        mv "$stamp.new" "$stamp"
+        return
+    fi
     if [[ -e $VENV && ! -f $stamp ]]; then
         die "$VENV exists, but was not made by this script. Move it away, then run this again."
     fi
@@ -116,13 +134,9 @@ PYTHON
     echo unfinished >"$stamp" # tells our unfinished environment from a foreign one
     echo "   $("$PYTHON" --version) in $VENV; about a minute, and the download (see $LOGS/install.log)"
     logged venv "$PYTHON" -m venv "$VENV"
-    (
-        cd "$ROOT" || exit
-        logged install "$VENV/bin/python" -m pip install --disable-pip-version-check \
-            --no-input --no-compile --retries 2 --timeout 20 -c constraints.txt -e ".[$EXTRAS]"
-        # fairseq warns of its syntax when it is compiled.
-        logged compile "$VENV/bin/python" -c "import fairseq_cli.train"
-    )
+    install install "$EXTRAS" --no-compile
+    # fairseq warns of its syntax when it is compiled.
+    logged compile "$VENV/bin/python" -c "import fairseq_cli.train"
     echo "$wanted $EXTRAS" >"$stamp.new"
     mv "$stamp.new" "$stamp"
     ! command -v flock >/dev/null || flock --shared 8
@@ -139,9 +153,5 @@ add_aligner() {
         return
     fi
     echo "   compiling eflomal, a word aligner; this takes half a minute"
-    (
-        cd "$ROOT" || exit
-        logged eflomal "$VENV/bin/python" -m pip install --disable-pip-version-check \
-            --no-input --retries 2 --timeout 20 -c constraints.txt -e ".[$EXTRAS,alignment]"
-    )
+    install eflomal "$EXTRAS,alignment"
 }

@@ -11,7 +11,8 @@ GPUS=${GPUS:-${SLURM_GPUS_ON_NODE:-1}}; ((8 % GPUS == 0)) || { echo "GPUS=$GPUS:
 PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[0])')
 [[ -e $CORPUS/manifest.json ]] || fairseq-hybrid prepare ldc.en-zh --output "$CORPUS" --downloads "$DATA"
 # Not in the paper (docs/papers/alignment.md): --adam-betas --adam-eps --lr-scheduler --warmup-updates --lr
-#   --label-smoothing --dropout --max-update --update-freq --beam --unnormalized and which checkpoint
+#   --label-smoothing --dropout --max-update --max-tokens --update-freq --save-interval-updates --beam --unnormalized
+#   and which checkpoint
 [[ -e $SAVE/model.pt ]] || fairseq-train "$CORPUS/bin" --user-dir "$PLUGIN" --task translation_resumable \
     --optimizer adam --adam-betas '(0.9, 0.998)' --adam-eps 1e-09 --lr-scheduler inverse_sqrt --warmup-updates 8000 \
     --lr 0.000988212 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 \

@@ -29,7 +29,7 @@ INFERRED = {
     "mma": "adam-betas adam-eps share-decoder-input-output-embed weight-decay "
     "save-interval-updates lenpen",
     "alignment": "adam-betas adam-eps lr-scheduler warmup-updates lr label-smoothing dropout "
-    "clip-norm max-update update-freq beam unnormalized",
+    "clip-norm max-update max-tokens update-freq save-interval-updates beam unnormalized",
 }
 #: HySAN's branches of c1 to c4 and e1: the ticks of its Table 1 are lost in the text that we have.
 _TICKS_LOST = {"global,fw,l1", "global,fw,bw,l1", "global,bw,l5", "global,fw,bw,l5", "fw,l5"}
@@ -149,8 +149,9 @@ def inferred(run: Run, train: list[str], search: list[str]) -> str:
     known = {f"--{name}" for name in INFERRED[paper].split()}
     pairs = [*pairwise([*train, ""]), *pairwise([*search, ""])]
     found = [flag for flag, value in pairs if flag in known or value in _TICKS_LOST]
-    found += ["and which checkpoint"] * (run.settings.checkpoints.unit == "best")
-    return comment(f"Not in the paper (docs/papers/{paper}.md): {' '.join(dict.fromkeys(found))}") + "\n"
+    named = " ".join(dict.fromkeys(found))
+    named += " and which checkpoint" * (run.settings.checkpoints.unit == "best")
+    return comment(f"Not in the paper (docs/papers/{paper}.md): {named}") + "\n"
 
 
 def without_positions(run: Run) -> str | None:

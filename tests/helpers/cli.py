@@ -8,6 +8,7 @@ read and print run in the tests' own process.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import multiprocessing
 import os
@@ -41,16 +42,17 @@ MODULES = {
     "fairseq-validate": "fairseq_cli.validate",
     "fairseq-hybrid": "fairseq_hybrid_attn",
 }
-SERVER = multiprocessing.get_context("forkserver")
 #: What training and translation import, partly when they begin.
-SERVER.set_forkserver_preload(
-    [
-        "fairseq_hybrid_attn.models",  # first, as by --user-dir
-        *(f"fairseq_hybrid_attn.lab.{module}" for module in COMMANDS.values()),
-        *("fairseq_cli.train", "fairseq_cli.generate"),
-        *("torch._dynamo", "torch.profiler"),
-    ]
-)
+IMPORTED = [
+    "fairseq_hybrid_attn.models",  # first, as by --user-dir
+    *(f"fairseq_hybrid_attn.lab.{module}" for module in COMMANDS.values()),
+    *("fairseq_cli.train", "fairseq_cli.generate"),
+    *("torch._dynamo", "torch.profiler"),
+]
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(IMPORTED)
+#: With a module and its arguments: a separate process, which forks the programs that it starts.
+FORKING = [sys.executable, __file__]
 #: Our commands that run in this process.
 READ_AND_PRINT = ("table", "show", "runs", "aer")
 TINY = (
@@ -150,6 +152,10 @@ def _serve(words: list[str], cwd: str, files: list[str]) -> None:
     warnings.simplefilter("ignore")
     # As in any other process; a loader's worker would otherwise start a server first.
     multiprocessing.set_start_method("fork", force=True)
+    _be_forking(words)
+
+
+def _be_forking(words: list[str]) -> None:
     processes.subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": _fork})
     _be(words)
 
@@ -293,3 +299,9 @@ def binarise(folder: Path, *flags: str) -> Path:
         cwd=folder,
     )
     return folder / "bin"
+
+
+if __name__ == "__main__":
+    for module in IMPORTED:
+        importlib.import_module(module)
+    _be_forking(sys.argv[1:])

@@ -150,7 +150,10 @@ def inferred(run: Run, train: list[str], search: list[str]) -> str:
     pairs = [*pairwise([*train, ""]), *pairwise([*search, ""])]
     found = [flag for flag, value in pairs if flag in known or value in _TICKS_LOST]
     found += ["and which checkpoint"] * (run.settings.checkpoints.unit == "best")
-    return comment(f"Not in the paper (docs/papers/{paper}.md): {' '.join(dict.fromkeys(found))}") + "\n"
+    return (
+        comment(f"Not in the paper (docs/papers/{paper}.md): {' '.join(dict.fromkeys(found))}")
+        + "\n"
+    )
 
 
 def without_positions(run: Run) -> str | None:

@@ -118,7 +118,11 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     add_devices(parser)
     for flag, default, help_text in (
         ("--gpus-per-run", 1, "GPUs per run (default: 1)"),
-        ("--jobs", None, "runs side by side (default: as many as GPUs, or cores, allow); more share GPUs"),
+        (
+            "--jobs",
+            None,
+            "runs side by side (default: as many as GPUs, or cores, allow); more share GPUs",
+        ),
         ("--threads", 1, "threads per run on CPU (default: 1)"),
     ):
         parser.add_argument(flag, type=positive, default=default, metavar="N", help=help_text)

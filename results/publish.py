@@ -114,7 +114,7 @@ def stored(table: str) -> StoredRuns:
 
 @cache
 def measured(table: str) -> TableNumbers:
-    return measure(stored(table).plan)
+    return measure(stored(table).plan, stored(table))
 
 
 # -- Claims -----------------------------------------------------------------------------------
@@ -126,6 +126,7 @@ def total(table: str, plus: tuple, minus: tuple, half: float | None = None) -> E
 
     ``half``: half its interval over sentences, if these were not kept.
     """
+    measured(table)  # so that its page names its runs in one order
     runs, terms = stored(table), []
     for sign, names in ((1, plus), (-1, minus)):
         for row, column in names:

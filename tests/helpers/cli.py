@@ -1,17 +1,20 @@
 """fairseq's commands and ours, run as a user runs them: each in a separate process.
 
 A new process takes seconds to import fairseq.  These are forked from a server that has imported it
-and has done nothing else.  Our commands that only read and print run in the tests' own process.
+and has done nothing else; so are the programs that they start themselves.  Our commands that only
+read and print run in the tests' own process.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import multiprocessing
 import os
 import random
 import runpy
+import signal
 import socket
 import subprocess
 import sys
@@ -20,11 +23,13 @@ import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 
 import fairseq_hybrid_attn
 from fairseq_hybrid_attn.lab.cli.command_line import COMMANDS, main
+from fairseq_hybrid_attn.lab.files import processes
 
 USER_DIR = str(Path(fairseq_hybrid_attn.__file__).parent)
 MODULES = {
@@ -37,16 +42,17 @@ MODULES = {
     "fairseq-validate": "fairseq_cli.validate",
     "fairseq-hybrid": "fairseq_hybrid_attn",
 }
-SERVER = multiprocessing.get_context("forkserver")
 #: What training and translation import, partly when they begin.
-SERVER.set_forkserver_preload(
-    [
-        "fairseq_hybrid_attn.models",  # first, as by --user-dir
-        *(f"fairseq_hybrid_attn.lab.{module}" for module in COMMANDS.values()),
-        *("fairseq_cli.train", "fairseq_cli.generate"),
-        *("torch._dynamo", "torch.profiler"),
-    ]
-)
+IMPORTED = [
+    "fairseq_hybrid_attn.models",  # first, as by --user-dir
+    *(f"fairseq_hybrid_attn.lab.{module}" for module in COMMANDS.values()),
+    *("fairseq_cli.train", "fairseq_cli.generate"),
+    *("torch._dynamo", "torch.profiler"),
+]
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(IMPORTED)
+#: With a module and its arguments: a separate process, which forks the programs that it starts.
+FORKING = [sys.executable, __file__]
 #: Our commands that run in this process.
 READ_AND_PRINT = ("table", "show", "runs", "aer")
 TINY = (
@@ -126,7 +132,7 @@ def run_forked(
         files = [os.path.join(folder, name) for name in ("in", "out", "err")]
         for path in files:
             Path(path).write_text(stdin if path == files[0] else "")
-        child = SERVER.Process(target=_be, args=(words, str(cwd or Path.cwd()), files))
+        child = SERVER.Process(target=_serve, args=(words, str(cwd or Path.cwd()), files))
         child.start()
         child.join(1200)  # not a test of speed: the machine may be busy
         if child.exitcode is None:
@@ -136,8 +142,8 @@ def run_forked(
     return subprocess.CompletedProcess(words, child.exitcode, out, err)
 
 
-def _be(words: list[str], cwd: str, files: list[str]) -> None:
-    """Be ``python -m words``, or ``python words`` if the first is a script."""
+def _serve(words: list[str], cwd: str, files: list[str]) -> None:
+    """Be a program with these files as its streams; fork what it starts by ``run_program``."""
     for number, path in enumerate(files):
         os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND if number else os.O_RDONLY), number)
     sys.stdin = os.fdopen(0)
@@ -146,13 +152,57 @@ def _be(words: list[str], cwd: str, files: list[str]) -> None:
     warnings.simplefilter("ignore")
     # As in any other process; a loader's worker would otherwise start a server first.
     multiprocessing.set_start_method("fork", force=True)
+    _be_forking(words)
+
+
+def _be_forking(words: list[str]) -> None:
+    processes.subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": _fork})
+    _be(words)
+
+
+def _be(words: list[str]) -> None:
+    """Be ``python -m words``, or ``python words`` if the first is a script."""
     sys.argv = words
     if words[0].endswith(".py"):
         sys.path.insert(0, os.path.dirname(words[0]))
         runpy.run_path(words[0], run_name="__main__")
     else:
-        sys.path.insert(0, cwd)
+        sys.path.insert(0, os.getcwd())
         runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+
+
+class _Forked(multiprocessing.context.ForkProcess):
+    """A process with the methods of ``subprocess.Popen`` that ``run_program`` uses."""
+
+    def poll(self) -> int | None:
+        return self.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self.join(timeout)
+        if self.exitcode is None:
+            raise subprocess.TimeoutExpired(self.name, timeout or 0)
+        return self.exitcode
+
+
+def _fork(words: list[str], *, env, stdout, preexec_fn, **_: object) -> _Forked:
+    """Start ``python -m MODULE`` as ``run_program`` does."""
+
+    def program() -> None:
+        os.setsid()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        if preexec_fn:
+            preexec_fn()
+        for number, stream in enumerate((os.open(os.devnull, os.O_RDONLY), stdout.fileno())):
+            os.dup2(stream, number)
+        os.dup2(1, 2)
+        os.environ.clear()
+        os.environ.update(env)
+        _be(words[2:])
+
+    process = _Forked(target=program)
+    process.start()
+    return process
 
 
 def subword_nmt(program: str, *arguments: object, text: bytes) -> bytes:
@@ -249,3 +299,9 @@ def binarise(folder: Path, *flags: str) -> Path:
         cwd=folder,
     )
     return folder / "bin"
+
+
+if __name__ == "__main__":
+    for module in IMPORTED:
+        importlib.import_module(module)
+    _be_forking(sys.argv[1:])

@@ -92,9 +92,9 @@ class TableNumbers:
         return asdict(self) | {"numbers": [number.as_dict() for number in self.numbers]}
 
 
-def measure(plan: Plan) -> TableNumbers:
+def measure(plan: Plan, stored: StoredRuns | None = None) -> TableNumbers:
     """The numbers of a plan's cells, column by column, of the runs that are done."""
-    stored, table, workspace = StoredRuns(plan), plan.table, plan.workspace
+    stored, table, workspace = stored or StoredRuns(plan), plan.table, plan.workspace
     columns, numbers = [], []
     for column in table.columns:
         cells = [cell for cell in plan.cells if cell.column.name == column.name]

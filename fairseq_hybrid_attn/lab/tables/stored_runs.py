@@ -24,6 +24,7 @@ class StoredRuns:
     """The runs of a plan, each of whose files is read once."""
 
     plan: Plan
+    _runs: dict[tuple[str, str, str], list[Run]] = field(default_factory=dict)
     _results: dict[str, dict | None] = field(default_factory=dict)
     _counts: dict[str, RunCounts] = field(default_factory=dict)
     _of_scores: dict[tuple, SentenceCounts | None] = field(default_factory=dict)
@@ -35,7 +36,10 @@ class StoredRuns:
 
     def runs(self, cell: Cell) -> list[Run]:
         """The run of each seed that gives a cell's number."""
-        return [self.plan.workspace.run(cell, seed) for seed in self.plan.seeds]
+        name = cell.table.name, cell.row.name, cell.column.name
+        if name not in self._runs:
+            self._runs[name] = [self.plan.workspace.run(cell, seed) for seed in self.plan.seeds]
+        return self._runs[name]
 
     def of_cell(self, cell: Cell) -> list[tuple[Run, dict]]:
         """The runs of a cell that have a result, with it."""

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -142,8 +143,9 @@ def wait_for_checkpoint(process, folder, update):
 
 
 @pytest.mark.slow
-def test_a_full_disk_ends_training_in_a_sentence(place):
+def test_a_full_disk_ends_training_in_a_sentence(reproduced, place):
     """A limit on the size of files, less than a checkpoint's, stands in for the disk."""
+    shutil.copytree(place / "out/corpora", place / "full/corpora")
     words = command("fairseq-hybrid", *reproduce("full", "plain"))
     limited = ["bash", "-c", 'ulimit -f 100; exec "$@"', "bash", *words]
     options = {"cwd": place, "env": environment(), "capture_output": True, "text": True}
@@ -173,6 +175,7 @@ def test_stopped_and_killed_it_ends_with_the_same_result(reproduced, place):
     made, _ = reproduced
     undisturbed = made.run("mixed").folder
     folder = RunFolder(place / "stopped" / undisturbed.path.relative_to(place / "out"))
+    shutil.copytree(place / "out/corpora", place / "stopped/corpora")
 
     process = start(place, "stopped")
     wait_for_checkpoint(process, folder, 25)

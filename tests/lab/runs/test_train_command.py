@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cli import command, environment, run
+from cli import FORKING, environment, run
 from made_runs import MadeWorkspace, manifest
 from refusals import check_command_refusals
 from workspaces import SETTINGS, TABLE, with_rows, write_configs, write_text
@@ -59,7 +59,7 @@ def test_two_processes_train_what_one_does(place):
         [
             *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
             *("--master-port", str(29600 + os.getpid() % 1000), "--no-python"),
-            *command("fairseq-hybrid", "train", *row, *where),
+            *(*FORKING, "fairseq_hybrid_attn", "train", *row, *where),
         ],
         cwd=folder,
         env=environment(),
@@ -153,7 +153,7 @@ def test_your_own_text_and_flags(place):
     flags += " --decoder-embed-dim 32 --lr 5e-4 --dropout"
     words = (*where, *sizes, "transformer_hysan")
     train = ("fairseq-hybrid", "train", *words, "--", *flags.split())
-    run(*train, 0.3, cwd=folder, PYTHONOPTIMIZE="1")
+    run(*train, 0.3, cwd=folder)
     made = folder / "mine/runs/few@text/own/systems/transformer_hysan/bleu/seed1"
     saved = read_checkpoint(made / "checkpoints/checkpoint_last.pt")
     assert updates(saved) == 20

@@ -90,7 +90,8 @@ def default_cfg() -> dict:
     translation = nested(TASK_DATACLASS_REGISTRY["translation"], _name="translation", data="data")
     task = {**translation, "source_lang": "de", "target_lang": "en"}
     model = nested(MODEL_DATACLASS_REGISTRY["transformer_mma"], _name="transformer_mma")
-    return {**nested(FairseqConfig), "task": task, "model": model}
+    cfg = OmegaConf.create({**nested(FairseqConfig), "task": task, "model": model})
+    return {part: OmegaConf.to_container(cfg[part], resolve=True) for part in ("task", "model")}
 
 
 def of_cfg(part: str, settings: object) -> dict:
@@ -108,9 +109,7 @@ def load(state: dict) -> None:
     torch.save(state, "model.pt")
     # SystemExit: of our UserError, and of argparse.  "meta": no memory for the weights.
     with contextlib.suppress(Exception, SystemExit), torch.device("meta"):
-        (_,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
-            ["model.pt"], arg_overrides={"data": "data"}, strict=False
-        )
+        (_,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(["model.pt"], strict=False)
         for build in (
             lambda: task.build_criterion(cfg.criterion),
             lambda: task.load_dataset("test", task_cfg=cfg.task),
@@ -132,11 +131,11 @@ def check(settings: dict, state_of, hostile: str, skipped=("_name", "arch", "tas
 
 
 def resolved(settings: dict) -> dict:
-    """Without references to other parts, and without gaps."""
+    """Without references to other parts, and without gaps; with the folder of the fixture."""
     return {
         name: 16 if isinstance(value, str) and (value == "???" or "${" in value) else value
         for name, value in settings.items()
-    }
+    } | ({"data": "data"} if "data" in settings else {})
 
 
 def of_args(settings: dict) -> dict:

@@ -81,7 +81,7 @@ def test_any_length_in_few_graphs_with_the_same_outputs_and_gradients(name):
 @pytest.mark.slow
 def test_dropout_has_its_rate_and_scale():
     """Of outputs of an identity; two layers drop other elements."""
-    model = compiled("past-only", **ONE, dropout=0.25, attention_dropout=0.5)
+    model = compiled("hysan-gated", **ONE, dropout=0.25, attention_dropout=0.5)
     layer = model.encoder.layers[0]
     for linear in (layer.fc2, layer.self_attn.out_proj):
         nn.init.zeros_(linear.weight)

@@ -57,7 +57,7 @@ def own_plan(
     if (model := shared.model) and place.own:
         from .fine_tuning import name_of, settings_from  # here: others need it not
 
-        profile = Profile(f"from-{name_of(model)}", f"goes on with {model.checkpoint}")
+        profile = Profile(f"from-{name_of(model)}", f"starts from {model.checkpoint}")
         place = replace(place, own=replace(place.own, like=model.checkpoint), profile=profile)
         base, start = settings_from(model), f"{name_of(model)}, as it is"
     how = shared.flags, shared.given, place.profile, place.configs

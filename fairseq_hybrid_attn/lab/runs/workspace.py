@@ -77,7 +77,7 @@ class Workspace:
         if own:
             paths, like = tuple(map(Path, own["paths"])), own["like"] and Path(own["like"])
             own = OwnText(paths, own["source_lang"], own["target_lang"], like)
-        profile = Profile(str(record["profile"]), "")  # of a model that it goes on with
+        profile = Profile(str(record["profile"]), "")  # of the model that it starts from
         if not (own and own.like):
             profile = load_profile(profile.name, configs)
         return cls(root, configs, profile, own)

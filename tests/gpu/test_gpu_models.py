@@ -76,8 +76,6 @@ def test_gradients_are_those_of_single_precision_on_the_processor(name, device, 
 @pytest.mark.parametrize("name", COMPILED)
 def test_a_compiled_model_computes_the_same(name, device):
     """In float16, at several lengths, which one compilation has to suffice for."""
-    if device == "cpu" and name != "gate-hidden":
-        pytest.skip("tests/plugin/models/test_compiled.py is for CPUs")
     plain, compiled = (build(name, device, compile=one).half() for one in (False, True))
     for longest in (30, 17, 55):
         batch = sample(device, longest)

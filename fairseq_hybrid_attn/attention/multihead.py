@@ -15,6 +15,7 @@ from .autograd import is_tracing
 from .compute import compute
 from .fusion import just_its_weights
 from .plan import AttentionPlan
+from .positions import ALIBI, RELATIVE_POSITIONS, ROTARY, alibi, rotated
 from .problem import AttentionProblem, Branch, Masks
 
 #: Nothing is left of a weight after this is added to its score; fairseq's layers write it for
@@ -94,13 +95,13 @@ class PatternedAttention(nn.Module):
     Args:
         embed_dim: d.
         num_heads: h, a divisor of d.
-        plan: patterns, fusion and bias.
+        plan: patterns, fusion, bias and relative positions.
         dropout: of the attention weights, drawn for each branch separately.
         batch_first: inputs and outputs are ``[b, n, d]``, not ``[n, b, d]``.
 
     Raises:
-        ValueError: if the heads do not divide the width, or a branch has patterns for another
-            number of heads.
+        ValueError: if the heads do not divide the width, a branch has patterns for another
+            number of heads, or there are no such relative positions (rotary ones need an even d_k).
     """
 
     q_proj: nn.Linear
@@ -133,6 +134,11 @@ class PatternedAttention(nn.Module):
                 raise ValueError(f"a branch has {len(branch)} patterns, but {num_heads} heads")
         self.embed_dim, self.num_heads = embed_dim, num_heads
         self.head_dim = embed_dim // num_heads
+        self.relative_positions = plan.relative_positions
+        if self.relative_positions not in (None, *RELATIVE_POSITIONS):
+            raise ValueError(f"relative_positions {self.relative_positions!r}: use rotary or alibi")
+        if self.relative_positions == ROTARY and self.head_dim % 2:
+            raise ValueError(f"rotary positions turn pairs, but a head is {self.head_dim} wide")
         self.scaling = self.head_dim**-0.5
         self.dropout, self.batch_first = dropout, batch_first
         # In the order in which fairseq's MultiheadAttention makes and initialises them: a seed
@@ -287,7 +293,10 @@ class PatternedAttention(nn.Module):
         n, b, d = hidden.shape
         unscaled, keys, values = self._projected(hidden)
         queries = unscaled * self.scaling
-        k, v = self._split_heads(keys), self._split_heads(values)
+        q, k, v = map(self._split_heads, (queries, keys, values))
+        if self.relative_positions == ROTARY:
+            first = 0 if cache is None or cache.keys is None else cache.keys.size(2)
+            q, k = rotated(q, first), rotated(k, first)
         masks = None
         if isinstance(key_padding, Masks):
             # They are of whole sentences, and of the patterns as planned.
@@ -301,10 +310,13 @@ class PatternedAttention(nn.Module):
         bias = None
         if self.bias is not None:
             bias = self.bias(unscaled.transpose(0, 1), key_padding)
+        if self.relative_positions == ALIBI:
+            distances = alibi(self.num_heads, n, k.size(2), q.dtype, q.device)
+            bias = distances if bias is None else bias + distances
         mix = None if need_branches else self.fusion.mixture(hidden, queries)
         result = self.compute(
             AttentionProblem(
-                q=self._split_heads(queries),
+                q=q,
                 k=k,
                 v=v,
                 branches=_causal(self.branches) if is_causal else self.branches,

@@ -14,18 +14,20 @@ from .problem import Branch
 
 @dataclass(frozen=True)
 class AttentionPlan:
-    """The patterns, fusion and bias of a self-attention.
+    """The patterns, fusion, bias and relative positions of a self-attention.
 
     Attributes:
         branches: the patterns of each branch: one for all its heads, or one per head.
         fusion: builds the fusion from (d, h, number of branches).
         bias: builds a module from d that computes a score bias from the queries (see
             :class:`~.gaussian.GaussianBias`); None = no bias.
+        relative_positions: "rotary" or "alibi" (see ``positions.py``); None = no positions.
     """
 
     branches: tuple[Branch, ...] = ((GLOBAL,),)
     fusion: Callable[[int, int, int], Fusion] = Sum
     bias: Callable[[int], nn.Module] | None = None
+    relative_positions: str | None = None
 
     @classmethod
     def of_branches(

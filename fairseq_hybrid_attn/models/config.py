@@ -75,6 +75,14 @@ class OurSettings(FairseqDataclass):
         },
     )
 
+    relative_positions: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "rotary or alibi: positions within the self-attention, in place of positional "
+            "embeddings, on each side that has positions"
+        },
+    )
+
     def _get_help(self, name):
         """End the help of a flag with the words that it takes now, the user's included."""
         text, words = super()._get_help(name), self._get_meta(name, "words")

@@ -18,7 +18,7 @@ from ..words import mma_causal_words, words_for
 from .config import OurSettings
 from .hysan import branch_fusions, branch_plans, branch_words, read_fusion
 from .mma import head_plans
-from .transformer import PatternedDecoder, PlannedModel, Plans, register
+from .transformer import PatternedDecoder, PlannedModel, Plans, register, with_positions
 
 
 @dataclass
@@ -45,6 +45,7 @@ class DecoderAlone(TransformerLanguageModel):
         cfg.decoder.layers = len(cfg.plans.decoder)
         cfg.max_target_positions = empty.max_target_positions
         words = task.target_dictionary
+        cfg = with_positions(cfg, "decoder")
         return cls(PatternedDecoder(cfg, words, embeddings, no_encoder_attn=True))
 
 

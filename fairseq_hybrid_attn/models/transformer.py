@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import sys
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MethodType
 
 import torch
@@ -32,10 +32,12 @@ from torch import Tensor, nn
 from ..attention import AttentionPlan
 from ..attention.autograd import is_cpu
 from ..attention.compute import takes_sdpa
+from ..attention.positions import RELATIVE_POSITIONS, ROTARY
 from ..attention.problem import Branch, Masks
 from ..attention.sdpa import kernels_for, make_masks
 from ..cross_entropy import has_bfloat16
 from ..errors import Faults, UserError
+from ..patterns import PAST
 from ..pruning import kept, layers_to_keep, pruning_of
 from ..words import Words, words_for
 from .config import PatternedTransformerConfig as PatternedTransformerConfig
@@ -95,7 +97,7 @@ class PlannedModel:
         faults = Faults(name)
         check_stock_settings(cfg, faults)
         plans = cls.plan(cfg, faults)
-        if plans.decoder is not None and cfg.cross_self_attention:
+        if (plans.decoder or cfg.relative_positions) and cfg.cross_self_attention:
             faults.add(
                 "--cross-self-attention",
                 True,
@@ -145,14 +147,12 @@ class PatternedTransformer(PlannedModel, TransformerModelBase):
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):
-        encoder = cls.encoder_type(cfg)
-        cfg = _without_positions(cfg) if cfg.no_encoder_positions else cfg
-        return encoder(cfg, src_dict, embed_tokens)
+        return cls.encoder_type(cfg)(with_positions(cfg, "encoder"), src_dict, embed_tokens)
 
     @classmethod
     def build_decoder(cls, cfg, tgt_dict, embed_tokens):
         decoder = cls.decoder_type(cfg)
-        cfg = _without_positions(cfg) if cfg.no_decoder_positions else cfg
+        cfg = with_positions(cfg, "decoder")
         return decoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
 
     def prepare_for_inference_(self, cfg):
@@ -349,9 +349,10 @@ class PatternedEncoderLayer(CompiledInTraining, TransformerEncoderLayerBase):
         super().__init__(cfg, return_fc)
 
     def build_self_attention(self, embed_dim, cfg):
-        if self._plan is None:
+        plan = self._plan or (AttentionPlan() if cfg.relative_positions else None)
+        if plan is None:
             return super().build_self_attention(embed_dim, cfg)
-        return _self_attention(embed_dim, cfg.encoder.attention_heads, self._plan, cfg)
+        return _self_attention(embed_dim, cfg.encoder.attention_heads, plan, cfg)
 
 
 class PatternedDecoderLayer(CompiledInTraining, TransformerDecoderLayerBase):
@@ -362,9 +363,10 @@ class PatternedDecoderLayer(CompiledInTraining, TransformerDecoderLayerBase):
         super().__init__(cfg, no_encoder_attn)
 
     def build_self_attention(self, embed_dim, cfg, **kwargs):
-        if self._plan is None:
+        plan = self._plan or (AttentionPlan(((PAST,),)) if cfg.relative_positions else None)
+        if plan is None:
             return super().build_self_attention(embed_dim, cfg, **kwargs)
-        return _self_attention(embed_dim, cfg.decoder.attention_heads, self._plan, cfg)
+        return _self_attention(embed_dim, cfg.decoder.attention_heads, plan, cfg)
 
 
 def compile_layers(model: nn.Module, **settings) -> None:
@@ -389,7 +391,7 @@ def _self_attention(embed_dim, num_heads, plan, cfg) -> PatternedSelfAttention:
     return PatternedSelfAttention(
         embed_dim,
         num_heads,
-        plan,
+        replace(plan, relative_positions=cfg.relative_positions),
         dropout=cfg.attention_dropout,
         q_noise=cfg.quant_noise.pq,
         qn_block_size=cfg.quant_noise.pq_block_size,
@@ -405,9 +407,13 @@ def wrapped(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
     )
 
 
-def _without_positions(cfg: TransformerConfig) -> TransformerConfig:
+def with_positions(cfg: TransformerConfig, side: str) -> TransformerConfig:
+    """Return the settings of a side: with positional embeddings, relative positions or none."""
     cfg = copy.copy(cfg)
-    cfg.no_token_positional_embeddings = True
+    if cfg.no_token_positional_embeddings or getattr(cfg, f"no_{side}_positions", False):
+        cfg.no_token_positional_embeddings, cfg.relative_positions = True, None
+    elif cfg.relative_positions:
+        cfg.no_token_positional_embeddings = True
     return cfg
 
 
@@ -416,6 +422,9 @@ def check_stock_settings(cfg: TransformerConfig, faults: Faults) -> None:
     if cfg.compile and cfg.checkpoint_activations:
         use = "--checkpoint-activations cannot be compiled; leave out one of them"
         faults.add("--compile", True, use)
+    kind = cfg.relative_positions
+    if kind not in (None, *RELATIVE_POSITIONS):
+        faults.add("--relative-positions", kind, f"use one of {', '.join(RELATIVE_POSITIONS)}")
     for setting in ("dropout", "attention_dropout", "activation_dropout", "relu_dropout"):
         rate = getattr(cfg, setting)
         if not 0 <= rate <= 1:
@@ -432,6 +441,13 @@ def check_stock_settings(cfg: TransformerConfig, faults: Faults) -> None:
                 part.attention_heads,
                 f"heads must divide the width, --{side}-embed-dim {part.embed_dim}",
             )
+        elif (
+            kind == ROTARY
+            and part.attention_heads >= 1
+            and part.embed_dim // part.attention_heads % 2
+        ):
+            use = f"it turns pairs of dimensions, and the heads of the {side} have an odd width"
+            faults.add("--relative-positions", kind, use)
         if part.xformers_att_config is not None:
             faults.add(
                 f"--{side}-xformers-att-config",

@@ -61,7 +61,9 @@ PREFIXES = [[2, 5, 6, 7], [2], [2, 11, 10], [2, 4, 4, 4, 5, 6]]
 CONFIGURATIONS = {
     "mma": ("transformer_mma", {}),
     "mma-nopos": ("transformer_mma", {"no_encoder_positions": True}),
+    "mma-rotary": ("transformer_mma", {"relative_positions": "rotary"}),
     "hysan-gated": ("transformer_hysan", {}),
+    "hysan-alibi": ("transformer_hysan", {"relative_positions": "alibi"}),
     "hysan-sum": ("transformer_hysan", {"branch_fusion": "sum"}),
     "hysan-concat": ("transformer_hysan", {"branch_fusion": "concat"}),
     "hysan-prenorm": ("transformer_hysan", PRENORM),

@@ -18,6 +18,9 @@ from .devices import Devices, share_out
 from .fairseq_commands import GENERATE_TOKENS, OF_TASK, flags
 from .workspace import Run
 
+#: Flags of this package's models that somebody may try with fairseq's own.
+POSITIONS = ("--no-encoder-positions", "--no-decoder-positions", "--relative-positions")
+
 
 def check_run(run: Run, devices: Devices) -> None:
     """Refuse a run that would fail, in a sentence with what to write instead."""
@@ -55,7 +58,12 @@ def _parsed(program: str, *words: str) -> Namespace:
     except Exception as error:  # fairseq evaluates some values
         told = f"{type(error).__name__}: {error}"
     _, unknown, rest = told.partition("unrecognized arguments: ")
-    if unknown:
+    if unknown and (flag := rest.split()[0]) in POSITIONS:
+        told = (
+            f"{flag} is of this package's models; fairseq's have --no-token-positional-embeddings, "
+            "and transformer_mma --head-patterns global is a Transformer with both"
+        )
+    elif unknown:
         told += did_you_mean(rest.split()[0], parser._option_string_actions)
     part = "train" if training else "generate"
     raise UserError(f"{part}: {program}: {textwrap.shorten(told, 200)}")

@@ -202,6 +202,7 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
             (f"{mine} --save-every 9 transformer_mma -- --max-update 20", "or --save-every and"),
             (f"{mine} transformer_mma -- --lr -0.001", "lr: -0.001: use a rate above 0"),
             (f"{mine} transformer_mma -- --warmup-update 3", "did you mean --warmup-updates"),
+            (f"{mine} transformer -- --no-encoder-positions", "--no-token-positional-embeddings"),
             (
                 f"{mine} transformer_mma -- --fp16",
                 "transformer_mma: train: fp16 follows from --precision",

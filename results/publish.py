@@ -212,8 +212,8 @@ larger models: compare signs, and sizes with care.
 | short | short training on Multi30k, German to English: 1,200 updates, up to three seeds |
 | recipe | Transformer-Tiny's published recipe, Multi30k, English to German, two seeds |
 | small size | that recipe at HySAN's small size (width 256), two seeds |
-| Japanese | small_parallel_enja, Japanese to English, trained to the end, up to three seeds |
-| German | Tatoeba and Europarl, German to English, trained to the end, Tatoeba's sentences, two seeds |
+| Japanese | small_parallel_enja, Japanese to English, to the end of training, up to three seeds |
+| German | Tatoeba and Europarl, German to English, likewise, Tatoeba's sentences, two seeds |
 | Europarl | Europarl and Tatoeba, German to English, two seeds, at ten BLEU |
 | alignment | Europarl and Tatoeba, 100 hand-aligned sentences, one seed |
 | e1 | HySAN's main model: branches global, past, future and five tokens to each side |

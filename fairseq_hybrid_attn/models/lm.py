@@ -74,7 +74,7 @@ class HySANLanguageModel(PlannedModel, DecoderAlone):
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
         """Give each layer its branches and their fusion."""
-        fusion = read_fusion(cfg, faults, ("decoder",))
+        fusion = read_fusion(cfg, faults)
         return Plans(decoder=branch_plans(cfg, "decoder", fusion, faults))
 
 

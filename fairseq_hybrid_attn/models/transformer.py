@@ -51,6 +51,15 @@ class Plans:
     encoder: tuple[AttentionPlan, ...] | None = None
     decoder: tuple[AttentionPlan, ...] | None = None
 
+    def check(self, cfg: TransformerConfig, name: str) -> None:
+        """Refuse another number of plans than there are layers."""
+        for side in ("encoder", "decoder"):
+            plans, layers = getattr(self, side), getattr(cfg, side).layers
+            if plans is not None and len(plans) != layers:
+                raise UserError(
+                    f"{name}.plan() gives {len(plans)} plans for {layers} {side} layers"
+                )
+
 
 class PlannedModel:
     """What translation and language models share: their settings become plans, and plans a model.
@@ -103,6 +112,7 @@ class PlannedModel:
                 "alone; leave the flag out",
             )
         faults.raise_if_any()
+        plans.check(cfg, cls.__name__)
         cfg.plans = Plans(
             encoder=kept(plans.encoder, cfg.encoder.layers_to_keep),
             decoder=kept(plans.decoder, cfg.decoder.layers_to_keep),

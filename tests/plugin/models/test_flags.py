@@ -18,7 +18,7 @@ WRONG = {
         ({"encoder_branches": "fw,fw"}, "--encoder-branches", "once"),
         ({"decoder_branches": "fw,bw"}, "--decoder-branches", "'bw'"),
         ({"branch_fusion": "max"}, "--branch-fusion max", "gated-sum"),
-        ({"squeeze_ratio": 5}, "--squeeze-ratio 5", "divisor"),
+        ({"squeeze_ratio": 5}, "--squeeze-ratio", "divisor of the width, 16"),
         ({"cross_self_attention": True}, "--cross-self-attention", "leave"),
         ({"encoder_attention_heads": 3}, "--encoder-attention-heads", "divide"),
         ({"encoder_layers": 0}, "--encoder-layers 0", "1 or more"),

@@ -165,7 +165,7 @@ def test_the_past_alone_is_fairseqs_language_model(arch, double_softmax):
 
 def test_wrong_settings_are_refused_by_name():
     for arch, settings, said in (
-        ("transformer_lm_hysan", {"squeeze_ratio": 3}, "divisor of --decoder-embed-dim 16"),
+        ("transformer_lm_hysan", {"squeeze_ratio": 3}, "divisor of the width, 16"),
         ("transformer_lm_mma", {"head_patterns": "forward"}, "use backward, local"),
         ("transformer_lm_mma", {"decoder_layers": 0}, "--decoder-layers 0"),
     ):

@@ -26,9 +26,11 @@ from models import (
 )
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.attention import PatternedAttention, record_attention
+from fairseq_hybrid_attn.attention import AttentionPlan, PatternedAttention, record_attention
 from fairseq_hybrid_attn.attention.fusion import HiddenGate, QueryGate
-from fairseq_hybrid_attn.patterns import GLOBAL, local
+from fairseq_hybrid_attn.models import MMA
+from fairseq_hybrid_attn.models.transformer import Plans
+from fairseq_hybrid_attn.patterns import GLOBAL, PAST, local
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
@@ -221,6 +223,33 @@ def test_noise_and_dropouts_go_where_fairseq_has_them():
             for projection in ("q_proj", "k_proj", "v_proj", "out_proj"):
                 assert getattr(layer.self_attn, projection)._forward_pre_hooks  # adds the noise
         logits(model, SENTENCES, PREFIXES).pow(2).sum().backward()
+
+
+def test_the_rate_of_attention_dropout_can_be_changed():
+    """By either name that it has: PyTorch's and fairseq's."""
+    attention = build_tiny("mma", attention_dropout=0.5).train().encoder.layers[0].self_attn
+    x = torch.randn(6, 2, 16)
+    for rate in (0.0, 0.5):
+        for set_rate in (
+            lambda rate: setattr(attention, "dropout", rate),
+            lambda rate: setattr(attention.dropout_module, "p", rate),
+        ):
+            set_rate(0.25)
+            set_rate(rate)
+            assert attention.dropout == attention.dropout_module.p == rate
+            first, second = (attention(x, x, x)[0] for _ in range(2))
+            assert torch.equal(first, second) == (rate == 0)
+
+
+def test_as_many_plans_as_layers(monkeypatch):
+    plan = AttentionPlan(branches=((PAST,),))
+    for side, layers in (("encoder", 3), ("decoder", 2)):
+        for number in (0, layers - 1, layers + 1):
+            plans = Plans(**{side: (plan,) * number})
+            monkeypatch.setattr(MMA, "plan", classmethod(lambda cls, cfg, faults, p=plans: p))
+            told = f"MMA.plan.. gives {number} plans for {layers} {side} layers"
+            with pytest.raises(UserError, match=told):
+                build_tiny("mma")
 
 
 def test_a_flag_reaches_what_it_sets():

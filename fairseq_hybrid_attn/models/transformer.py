@@ -36,6 +36,7 @@ from ..attention.problem import Branch, Masks
 from ..attention.sdpa import kernels_for, make_masks
 from ..cross_entropy import has_bfloat16
 from ..errors import Faults, UserError
+from ..patterns import PAST
 from ..pruning import kept, layers_to_keep, pruning_of
 from ..words import Words, words_for
 from .config import PatternedTransformerConfig as PatternedTransformerConfig
@@ -50,6 +51,18 @@ class Plans:
 
     encoder: tuple[AttentionPlan, ...] | None = None
     decoder: tuple[AttentionPlan, ...] | None = None
+
+    def on_both_sides(self, cfg: TransformerConfig) -> Plans:
+        """Plan ordinary attention where there is no plan.
+
+        fairseq's own self-attention takes its weights past quantisation noise where it trains.
+        """
+        encoder, decoder = self.encoder, self.decoder
+        if encoder is None:
+            encoder = (AttentionPlan(),) * cfg.encoder.layers
+        if decoder is None:
+            decoder = (AttentionPlan(branches=((PAST,),)),) * cfg.decoder.layers
+        return Plans(encoder, decoder)
 
     def check(self, cfg: TransformerConfig, name: str) -> None:
         """Refuse another number of plans than there are layers."""
@@ -104,6 +117,8 @@ class PlannedModel:
         faults = Faults(name)
         check_stock_settings(cfg, faults)
         plans = cls.plan(cfg, faults)
+        if cfg.quant_noise.pq > 0 or cfg.quant_noise.scalar > 0:
+            plans = plans.on_both_sides(cfg)
         if plans.decoder is not None and cfg.cross_self_attention:
             faults.add(
                 "--cross-self-attention",
@@ -122,8 +137,9 @@ class PlannedModel:
         except (ValueError, OSError) as error:
             # What fairseq refuses: embeddings that cannot be shared, missing files.
             raise UserError(f"{name} cannot be built from these settings:\n  {error}") from error
-        if cfg.quant_noise.pq > 0:
-            check_noise(model, name)
+        for kind, parts in NOT_REACHED.items():
+            if getattr(cfg.quant_noise, kind) > 0:
+                check_noise(model, f"{name}: --quant-noise-{kind}", parts)
         use_fast_dropout(model)
         if cfg.compile:
             compile_layers(model)
@@ -387,12 +403,16 @@ def compile_layers(model: nn.Module, **settings) -> None:
             module.compile(dynamic=True, **settings)
 
 
-def check_noise(model: nn.Module, name: str) -> None:
-    """Refuse quantisation noise in a model with weights that it does not reach."""
+#: The parts of an attention that a kind of quantisation noise does not reach.  fairseq adds
+#: ``scalar`` to all weights without "bias" in their names.
+NOT_REACHED = {"pq": (".fusion", ".bias"), "scalar": (".bias",)}
+
+
+def check_noise(model: nn.Module, flag: str, parts: tuple[str, ...]) -> None:
+    """Refuse quantisation noise in a model with weights in parts that it does not reach."""
     for where, module in model.named_modules():
-        if where.endswith((".fusion", ".bias")) and next(module.parameters(), None) is not None:
-            said = f"it does not reach {where}; leave the flag out"
-            raise UserError(f"{name}: --quant-noise-pq: {said}")
+        if where.endswith(parts) and next(module.parameters(), None) is not None:
+            raise UserError(f"{flag}: it does not reach {where}; leave the flag out")
 
 
 def _self_attention(embed_dim, num_heads, plan, cfg) -> PatternedSelfAttention:

@@ -32,7 +32,7 @@ WRONG = {
         ({"encoder_embed_path": "/no/such"}, "/no/such", "No such file"),
         ({"head_patterns": "global,fw"}, "--head-patterns", "'fw'"),
         ({"head_patterns": "global,local,local"}, "--head-patterns", "4 heads"),
-        ({"local_window": 0}, "--local-window 0", "1 or more"),
+        ({"local_window": -1}, "--local-window -1", "1 or more"),
         ({"encoder_xformers_att_config": "{}"}, "--encoder-xformers", "leave"),
     ],
     "transformer_hybrid_gate": [

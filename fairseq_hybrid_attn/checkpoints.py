@@ -76,8 +76,9 @@ def _is_plain(node: ast.AST) -> bool:
     """Whether a part is plain; of powers, only small ones of numbers: their digits multiply."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
         exponent = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right
-        numbers = isinstance(node.left, ast.Constant) and isinstance(exponent, ast.Constant)
-        return numbers and exponent.value < 1000
+        if not (isinstance(node.left, ast.Constant) and isinstance(exponent, ast.Constant)):
+            return False
+        return isinstance(exponent.value, int | float) and exponent.value < 1000
     return isinstance(node, _PLAIN)
 
 

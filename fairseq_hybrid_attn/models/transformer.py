@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import copy
 import sys
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MethodType
 
 import torch
 from fairseq.distributed import fsdp_wrap
-from fairseq.models import register_model
+from fairseq.models import ARCH_CONFIG_REGISTRY, register_model
 from fairseq.models.transformer import (
     TransformerConfig,
     TransformerDecoderBase,
@@ -27,6 +28,7 @@ from fairseq.modules.transformer_layer import (
     TransformerEncoderLayerBase,
 )
 from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from ..attention import AttentionPlan
@@ -35,6 +37,7 @@ from ..attention.compute import takes_sdpa
 from ..attention.problem import Branch, Masks
 from ..attention.sdpa import kernels_for, make_masks
 from ..cross_entropy import has_bfloat16
+from ..effects import missing_for
 from ..errors import Faults, UserError
 from ..patterns import PAST
 from ..pruning import kept, layers_to_keep, pruning_of
@@ -113,6 +116,10 @@ class PlannedModel:
     @classmethod
     def _build_model(cls, cfg, task):
         name = getattr(cfg, "_name", None) or cls.__name__
+        if HydraConfig.initialized():
+            words = HydraConfig.get().overrides.task
+            typed = [word.partition("=")[0].lstrip("+").removeprefix("model.") for word in words]
+            check_effects(name, typed, OmegaConf.to_container(cfg))
         cfg = nested_config(cfg)
         faults = Faults(name)
         check_stock_settings(cfg, faults)
@@ -480,7 +487,27 @@ def check_stock_settings(cfg: TransformerConfig, faults: Faults) -> None:
 
 def register(name: str, config: type):
     """Register a model class with its settings as ``--arch name``."""
-    return register_model(name, dataclass=config)
+
+    def registered(model: type) -> type:
+        model = register_model(name, dataclass=config)(model)
+        # fairseq calls it with what a command line says; a checkpoint is not asked.
+        defaults = {setting.name: setting.default for setting in fields(config)}
+        ARCH_CONFIG_REGISTRY[name] = lambda args: check_effects(
+            name, vars(args), {**defaults, **vars(args)}
+        )
+        return model
+
+    return registered
+
+
+def check_effects(name: str, typed: Iterable[str], settings: Mapping[str, object]) -> None:
+    """Refuse settings that the user typed and another setting makes count for nothing."""
+    faults = Faults(name)
+    flags = {setting.replace("_", "-"): value for setting, value in settings.items()}
+    for flag in (setting.replace("_", "-") for setting in typed):
+        if missing := missing_for(flag, flags):
+            faults.add(f"--{flag}", flags[flag], f"it counts with {missing} alone; leave it out")
+    faults.raise_if_any()
 
 
 def register_size(name: str, model: type, config: type, **defaults) -> None:

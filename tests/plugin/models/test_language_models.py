@@ -134,6 +134,10 @@ checkpoint: {{save_dir: {tmp_path}/model}}
     assert model.decoder.embed_tokens.embedding_dim == 16  # as the model's width
     done = run("fairseq-hydra-train", *flags, "model.local_window=0", cwd=tmp_path, expect=1)
     assert "--local-window 0: use 1 or more" in done.stderr and "Traceback" not in done.stderr
+    typed = ("+model.head_patterns=backward", "model.local_window=2")
+    run("fairseq-hydra-train", *flags, *typed[:1], cwd=tmp_path)
+    done = run("fairseq-hydra-train", *flags, *typed, cwd=tmp_path, expect=1)
+    assert "--head-patterns local" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("arch", LANGUAGE_MODELS)

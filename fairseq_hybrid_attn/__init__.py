@@ -19,7 +19,7 @@ To read the plugin, start at the top:
 ``tasks/``               GNMT's length penalty; training that resumes exactly
 ``checkpoints.py``       loading checkpoints without running code from them; ``pruning.py``
 ``fairseq_check.py``     which fairseq is accepted; ``fairseq_numpy.py`` mends it for numpy 2
-``errors.py``            messages to users
+``errors.py``            messages to users; ``effects.py``, which flags would have no effect
 =======================  ========================================================================
 
 ``lab/`` is the laboratory, the command ``fairseq-hybrid``.  Only :func:`load` uses it.

@@ -47,15 +47,16 @@ EVALUATED = frozenset(
     pipeline_decoder_devices pipeline_devices pipeline_encoder_balance pipeline_encoder_devices
     pretrained project_input self_attention wer_args xformers_att_config""".split()
 )
-#: What such a setting may consist of; + and * as in ``[(512, 3)] * 4 + [(512, 2)]``.
+#: What such a setting may consist of: ``[(512, 3)] * 4 + [(512, 2)]``, ``1/3``, ``2**-11``.
 _PLAIN = (
-    *(ast.Expression, ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Load),
-    *(ast.UnaryOp, ast.USub, ast.BinOp, ast.Add, ast.Mult),
+    *(ast.Expression, ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Load, ast.BinOp),
+    *(ast.UnaryOp, ast.UAdd, ast.USub, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow),
 )
 
 
 def plain_value(text: str) -> object:
-    """Return the value of a text of numbers, strings, tuples, lists and dictionaries.
+    """Return the value of a text of numbers, their arithmetic, strings, tuples, lists and
+    dictionaries.
 
     Raises:
         TypeError: if it is no text, as ``eval`` does; fairseq relies on that.
@@ -63,11 +64,22 @@ def plain_value(text: str) -> object:
     """
     if not isinstance(text, str):
         raise TypeError(f"a text is expected, not {text!r:.100}")
-    with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+    wrong = (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError)
+    with contextlib.suppress(*wrong):
         tree = ast.parse(text.strip(), mode="eval")
-        if all(isinstance(node, _PLAIN) for node in ast.walk(tree)):
+        if all(map(_is_plain, ast.walk(tree))):
             return eval(compile(tree, "<setting>", "eval"), {"__builtins__": {}})
     raise UserError(f"{text!r:.100} is not a plain value, and fairseq would run it as Python code")
+
+
+def _is_plain(node: ast.AST) -> bool:
+    """Whether a part is plain; of powers, only small ones of numbers: their digits multiply."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        exponent = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right
+        if not (isinstance(node.left, ast.Constant) and isinstance(exponent, ast.Constant)):
+            return False
+        return isinstance(exponent.value, int | float) and exponent.value < 1000
+    return isinstance(node, _PLAIN)
 
 
 def guard_fairseq() -> None:
@@ -147,7 +159,7 @@ def check_archive(path: str | os.PathLike) -> None:
 
 
 def check_contents(path: str | os.PathLike, state: dict, *, weights: bool = True) -> None:
-    """Refuse settings that fairseq would run as code, and ``weights`` that are not finite."""
+    """Refuse settings that fairseq would run as code, and ``weights`` that are inf or NaN."""
     try:
         settings = list(_settings([state.get("args"), state.get("cfg")]))
     except RecursionError:
@@ -164,8 +176,8 @@ def check_contents(path: str | os.PathLike, state: dict, *, weights: bool = True
     for name, weight in model.items() if weights and isinstance(model, dict) else ():
         dense = isinstance(weight, torch.Tensor) and weight.layout == torch.strided
         numbers = dense and weight.is_floating_point()
-        # NaN is the least and the greatest of all.
-        if numbers and weight.numel() and not all(map(torch.isfinite, weight.aminmax())):
+        # NaN is the greatest of all; -inf is what a mask among the weights has.
+        if numbers and weight.numel() and not weight.max() < torch.inf:
             raise UserError(
                 f"{path}: its weight {name} has numbers that are infinite or NaN; the file is "
                 "damaged, or the training diverged"

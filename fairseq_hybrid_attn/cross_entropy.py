@@ -8,7 +8,8 @@ fairseq passes six times over a matrix of tokens x vocabulary, and keeps three o
 the logits are taken in blocks that stay in the cache, and their gradient takes their place.  With
 p the softmax, V the size of the vocabulary and u = epsilon / (V - 1), it is for each token
 
-    d loss / d logits = p - u - (1 - epsilon - u) 1[target].
+    d loss / d logits = p - u - (1 - epsilon - u) 1[target],
+    d nll / d logits = p - 1[target].
 
 torch's ``linear_cross_entropy`` works in blocks as well, but not with label smoothing.
 
@@ -160,7 +161,7 @@ def ends_in_softmax(model) -> bool:
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):
-    """The losses of all tokens; their gradient takes the place of the logits."""
+    """Both losses of all tokens; their gradient takes the place of the logits."""
 
     @staticmethod
     def forward(ctx, logits: Tensor, target: Tensor, epsilon: float, padding: int):
@@ -174,7 +175,7 @@ class SmoothedCrossEntropy(torch.autograd.Function):
         """
         uniform = epsilon / (logits.size(1) - 1)
         target = target.unsqueeze(1)
-        losses, nll = torch.empty(2, *target.shape, device=logits.device)
+        losses, nll = (torch.empty(target.shape, device=logits.device) for _ in range(2))
         for scores, gold, loss, likelihood in _blocks(logits, target, losses, nll):
             logs = torch.log_softmax(scores, dim=1, dtype=torch.float32)
             torch.neg(logs.gather(1, gold), out=likelihood)
@@ -183,19 +184,19 @@ class SmoothedCrossEntropy(torch.autograd.Function):
         padded = target.eq(padding)
         ctx.save_for_backward(logits, target, padded)
         ctx.epsilon, ctx.uniform = epsilon, uniform
-        ctx.mark_non_differentiable(nll)
         return losses.masked_fill_(padded, 0), nll.masked_fill_(padded, 0)
 
     @staticmethod
     @first_order
-    def backward(ctx, gradient: Tensor, _):
-        """Overwrite the logits; the loss's scale comes first, so half precision keeps its range."""
+    def backward(ctx, of_losses: Tensor, of_nll: Tensor):
+        """Overwrite the logits; the scales come first, so half precision keeps its range."""
         logits, target, padded = ctx.saved_tensors
-        gradient = gradient.masked_fill(padded, 0)
-        for scores, gold, scale in _blocks(logits, target, gradient):
-            p = torch.softmax(scores, dim=1, dtype=torch.float32).sub_(ctx.uniform)
-            p.scatter_add_(1, gold, torch.full_like(scale, ctx.uniform + ctx.epsilon - 1))
-            scores.copy_(p.mul_(scale))
+        given = (gradient.masked_fill(padded, 0) for gradient in (of_losses, of_nll))
+        for scores, gold, of_loss, of_likelihood in _blocks(logits, target, *given):
+            p = torch.softmax(scores, dim=1, dtype=torch.float32)
+            p.mul_(of_loss + of_likelihood).sub_(ctx.uniform * of_loss)
+            peak = (ctx.uniform + ctx.epsilon - 1) * of_loss - of_likelihood
+            scores.copy_(p.scatter_add_(1, gold, peak))
         return logits, None, None, None
 
 

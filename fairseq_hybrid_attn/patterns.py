@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -134,10 +135,16 @@ FUTURE = Band(behind=0)
 def local(width: int) -> Band:
     """At most ``width`` positions to each side (HySAN Eq. 11, M_e; MMA Eq. 9;
     hybrid gate Eq. 3, where ``width`` is m)."""
-    return Band(behind=width, ahead=width)
+    return Band(behind=_checked(width), ahead=width)
 
 
 def local_past(width: int) -> Band:
     """The query's own position and ``width`` before it: a local pattern under the causal
     mask of a decoder (HySAN Eq. 11, M_d)."""
-    return Band(behind=width, ahead=0)
+    return Band(behind=_checked(width), ahead=0)
+
+
+def _checked(width: int) -> int:
+    if not isinstance(width, Integral) or width < 0:
+        raise UserError(f"a local pattern of width {width}: use a whole number, 0 or more")
+    return width

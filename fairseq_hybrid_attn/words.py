@@ -103,6 +103,13 @@ def parse_patterns(flag: str, value: str, words: Words, faults: Faults) -> tuple
     return tuple(patterns)
 
 
+def parse_width(flag: str, value: int, faults: Faults) -> int:
+    """Read the width of a local pattern; 1 in place of a wrong one."""
+    if value < 1:
+        faults.add(flag, value, "use 1 or more")
+    return max(value, 1)
+
+
 #: From a word to its fusion, built from (d, h, number of branches).
 Fusions = Mapping[str, Callable[..., Fusion]]
 

@@ -47,6 +47,8 @@ RESULTS = Path(__file__).resolve().parent
 ROOT = RESULTS.parent
 #: The languages of published texts of a user's.
 LANGUAGES = ("de", "en")
+#: An end of an interval so near to zero that a little more or less would change the verdict.
+CLOSE = 0.02
 #: The set-ups of claims, in the order of columns.
 SHORT = "short"
 SET_UPS = (SHORT, "recipe", "small size", "Japanese", "German", "Europarl", "alignment")
@@ -183,6 +185,8 @@ def _row(claim: Claim, set_ups: list[str]) -> list[str]:
         found, symbol = judge(claim, table)
         mark = r"\*" * (table in claim.after)
         shown = f"{found.text()} {symbol}" if found else "not run"
+        if found and symbol and min(abs(found.low), abs(found.high)) < CLOSE:
+            shown += "≈"
         scale = " (post-norm)" * (table == "scales_post_norm")
         set_up = published()[f"evidence/{table}"].set_up
         cells.setdefault(set_up, []).append(f"{shown}{mark}{scale}")
@@ -205,6 +209,7 @@ larger models: compare signs, and sizes with care.
 | ✓ | held: the whole interval is above zero |
 | ✗ | did not hold: the whole interval is below zero |
 | ~ | not decided: neither |
+| ≈ | close: an end of the interval is within {CLOSE} of zero |
 | * | the claim was written after the first results of these runs, or of the same systems |
 
 | word | meaning |

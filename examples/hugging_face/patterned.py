@@ -36,8 +36,6 @@ class GatesFromFirst(GatedSum):
     """
 
     def __init__(self, embed_dim, num_heads, num_branches, *, squeeze_ratio=16):
-        if embed_dim % squeeze_ratio:
-            raise UserError(f"squeeze_ratio={squeeze_ratio} does not divide the width {embed_dim}")
         super().__init__(embed_dim, num_heads, num_branches, squeeze_ratio=squeeze_ratio)
         nn.init.zeros_(self.expand.weight)
 

@@ -132,7 +132,10 @@ class GatedSum(Fusion):
 
     SG(x) = sigmoid(f2(ReLU(f1(x)))) at each position, with f1 from d to d/r and f2 back to d.
     The branches share f1 and f2, which have no biases, as the parameter counts of Table 2
-    imply.  The squeeze ratio r divides d.
+    imply.
+
+    Raises:
+        UserError: if the squeeze ratio r does not divide d.
 
     Gate values: ``[l, n, b, d]``.
     """
@@ -142,6 +145,11 @@ class GatedSum(Fusion):
 
     def __init__(self, embed_dim, num_heads, num_branches, *, squeeze_ratio: int):
         super().__init__(embed_dim, num_heads, num_branches)
+        if squeeze_ratio < 1 or embed_dim % squeeze_ratio:
+            raise UserError(
+                f"squeeze_ratio={squeeze_ratio} (--squeeze-ratio): use a divisor of the width, "
+                f"{embed_dim}"
+            )
         self.squeeze = nn.Linear(embed_dim, embed_dim // squeeze_ratio, bias=False)
         self.expand = nn.Linear(embed_dim // squeeze_ratio, embed_dim, bias=False)
         nn.init.xavier_uniform_(self.squeeze.weight)

@@ -199,7 +199,7 @@ class PatternedAttention(nn.Module):
         Args:
             query: ``[n, b, d]``, or ``[b, n, d]`` with ``batch_first``.
             key, value: the same tensor, or None.
-            key_padding_mask: ``[b, n]``, True or non-zero = padding; of floating point, 0 and -inf.
+            key_padding_mask: ``[b, n]``, True = padding; of floating point, 0 and -inf.
                 Or :class:`~.problem.Masks`, which hold the patterns, too.
             need_weights: return the weights.
             attn_mask: ``[n, n]``, the causal mask, or one that forbids nothing: bool (True =
@@ -249,12 +249,11 @@ class PatternedAttention(nn.Module):
                 f"query must have shape [{layout}, {self.embed_dim}], not {list(query.shape)}"
             )
         hidden = query.transpose(0, 1) if self.batch_first else query
-        n, b, _ = hidden.shape
         if attn_mask is not None and not is_causal:
-            is_causal = _forbids_the_future(attn_mask, n)
+            is_causal = _forbids_the_future(attn_mask, len(hidden))
         record = self.attend(
             hidden,
-            _padding(key_padding_mask, b, n),
+            key_padding_mask,
             cache,
             need_weights=need_weights or bool(self._listeners),
             need_branches=bool(self._listeners),
@@ -302,8 +301,7 @@ class PatternedAttention(nn.Module):
             # They are of whole sentences, and of the patterns as planned.
             masks = None if is_causal or cache is not None else key_padding
             key_padding = key_padding.padding
-        if key_padding is not None:
-            key_padding = key_padding.bool()
+        key_padding = _padding(key_padding, b, n)
         if cache is not None:
             cache.extend(k, v, key_padding)
             k, v, key_padding = cache.keys, cache.values, cache.padding  # type: ignore[assignment]
@@ -366,20 +364,25 @@ def _causal(branches: tuple[Branch, ...]) -> tuple[Branch, ...]:
     return tuple(tuple(map(causal, branch)) for branch in branches)
 
 
-def _padding(mask: Tensor | Masks | None, b: int, n: int) -> Tensor | Masks | None:
-    """Return a padding mask whose non-zero elements are padding, ``[b, n]``.
+def _padding(mask: Tensor | None, b: int, n: int) -> Tensor | None:
+    """Return a padding mask as bool, ``[b, n]``.
 
     Raises:
-        ValueError: for another shape, or numbers that torch would add to the scores.
+        ValueError: for another shape or type, or numbers that torch would add to the scores.
     """
-    if mask is None or isinstance(mask, Masks):
+    if mask is None:
         return mask
     if mask.shape != (b, n):
         raise ValueError(
             f"key_padding_mask must have shape [b, n] = {[b, n]}, not {list(mask.shape)}"
         )
-    if not mask.is_floating_point():
+    if mask.dtype == torch.bool:
         return mask
+    if not mask.is_floating_point():
+        raise ValueError(
+            f"key_padding_mask is of {mask.dtype}: give bool, True = padding; of a mask where 1 is "
+            "a word, as transformers' attention_mask, give mask == 0"
+        )
     forbidden = mask <= LOW
     if not is_tracing() and not (forbidden | (mask == 0)).all():  # a compiler cannot look
         raise ValueError("key_padding_mask of floating point may hold 0 and -inf only")
@@ -393,7 +396,10 @@ def _forbids_the_future(mask: Tensor, n: int) -> bool:
         ValueError: for any other mask.
     """
     forbidden = mask if mask.dtype == torch.bool else mask <= LOW
-    if mask.shape == (n, n) and (mask.dtype == torch.bool or bool(((mask == 0) | forbidden).all())):
+    if mask.shape == (n, n) and (
+        mask.dtype == torch.bool
+        or (mask.is_floating_point() and bool(((mask == 0) | forbidden).all()))
+    ):
         if not forbidden.any():
             return False
         if forbidden.equal(~PAST.mask(n, n, device=mask.device)):

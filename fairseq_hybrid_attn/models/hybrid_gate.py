@@ -15,7 +15,7 @@ from ..attention import AttentionPlan
 from ..attention.fusion import HiddenGate, QueryGate
 from ..errors import IF_REGISTERED, Faults
 from ..patterns import GLOBAL, local
-from ..words import HYBRID_GATE_FUSIONS, fusions_for, parse_layers, words_for
+from ..words import HYBRID_GATE_FUSIONS, fusions_for, parse_layers, parse_width, words_for
 from .transformer import (
     PatternedTransformer,
     PatternedTransformerConfig,
@@ -59,8 +59,6 @@ class HybridGate(PatternedTransformer):
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
         """Give the chosen layers global and local branches, or the local one alone (Eq. 1-5)."""
-        if cfg.local_window < 1:
-            faults.add("--local-window", cfg.local_window, "use 1 or more")
         fusions: dict[str, Any] = {"local": None, **hybrid_fusions()}
         if cfg.hybrid_fusion not in fusions:
             use = f"use one of {', '.join(fusions)}{IF_REGISTERED}"
@@ -71,7 +69,7 @@ class HybridGate(PatternedTransformer):
             "--hybrid-layers", cfg.hybrid_layers, cfg.encoder.layers, faults
         )
 
-        near = local(cfg.local_window)
+        near = local(parse_width("--local-window", cfg.local_window, faults))
         if cfg.hybrid_fusion == "local":
             hybrid = AttentionPlan(branches=((near,),))
         else:

@@ -73,7 +73,7 @@ class HySAN(PatternedTransformer):
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
         """Give each layer the branches of its side (Eq. 12) and their fusion (Eq. 13)."""
-        fusion = read_fusion(cfg, faults, ("encoder", "decoder"))
+        fusion = read_fusion(cfg, faults)
         return Plans(
             encoder=branch_plans(cfg, "encoder", fusion, faults),
             decoder=branch_plans(cfg, "decoder", fusion, faults),
@@ -93,26 +93,15 @@ def branch_plans(cfg, side: str, fusion, faults: Faults) -> tuple[AttentionPlan,
     return (AttentionPlan.of_branches(patterns, fusion),) * getattr(cfg, side).layers
 
 
-def read_fusion(cfg, faults: Faults, sides: tuple[str, ...]):
-    """Return the fusion of ``--branch-fusion`` for models with these sides."""
+def read_fusion(cfg, faults: Faults):
+    """Return the fusion of ``--branch-fusion``."""
     fusions = branch_fusions()
     if cfg.branch_fusion not in fusions:
         use = f"use one of {', '.join(fusions)}{IF_REGISTERED}"
         faults.add("--branch-fusion", cfg.branch_fusion, use)
         return Sum
     fusion = fusions[cfg.branch_fusion]
-    if fusion is not GatedSum:
-        return fusion
-    for side in sides:
-        width = getattr(cfg, side).embed_dim
-        has_gates = "," in getattr(cfg, f"{side}_branches")
-        if has_gates and (cfg.squeeze_ratio < 1 or width % cfg.squeeze_ratio):
-            faults.add(
-                "--squeeze-ratio",
-                cfg.squeeze_ratio,
-                f"use a divisor of --{side}-embed-dim {width}",
-            )
-    return partial(GatedSum, squeeze_ratio=cfg.squeeze_ratio)
+    return partial(fusion, squeeze_ratio=cfg.squeeze_ratio) if fusion is GatedSum else fusion
 
 
 _SMALL = {

@@ -14,7 +14,7 @@ from typing import Optional
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
 
 from ..errors import Faults
-from ..words import mma_causal_words, words_for
+from ..words import mma_causal_words, parse_width, words_for
 from .config import OurSettings
 from .hysan import branch_fusions, branch_plans, branch_words, read_fusion
 from .mma import head_plans
@@ -75,7 +75,7 @@ class HySANLanguageModel(PlannedModel, DecoderAlone):
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
         """Give each layer its branches and their fusion."""
-        fusion = read_fusion(cfg, faults, ("decoder",))
+        fusion = read_fusion(cfg, faults)
         return Plans(decoder=branch_plans(cfg, "decoder", fusion, faults))
 
 
@@ -103,5 +103,6 @@ class MMALanguageModel(PlannedModel, DecoderAlone):
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
         """Give each head of each layer its pattern."""
-        words = words_for("decoder", mma_causal_words(cfg.local_window))
+        width = parse_width("--local-window", cfg.local_window, faults)
+        words = words_for("decoder", mma_causal_words(width))
         return Plans(decoder=head_plans(cfg, "decoder", words, faults))

@@ -11,7 +11,7 @@ from functools import partial
 
 from ..attention import AttentionPlan
 from ..errors import Faults
-from ..words import Words, mma_words, parse_patterns, words_for
+from ..words import Words, mma_words, parse_patterns, parse_width, words_for
 from .transformer import (
     PatternedTransformer,
     PatternedTransformerConfig,
@@ -45,7 +45,9 @@ class MMA(PatternedTransformer):
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
         """Give each head of each encoder layer its pattern (Eq. 7-11)."""
-        return Plans(encoder=head_plans(cfg, "encoder", cls.words(cfg, "encoder"), faults))
+        width = parse_width("--local-window", cfg.local_window, faults)
+        words = words_for("encoder", mma_words(width))
+        return Plans(encoder=head_plans(cfg, "encoder", words, faults))
 
     @classmethod
     def words(cls, cfg, side):
@@ -54,8 +56,6 @@ class MMA(PatternedTransformer):
 
 def head_plans(cfg, side: str, words: Words, faults: Faults) -> tuple[AttentionPlan, ...]:
     """Plan the heads of ``--head-patterns`` for every layer of a side."""
-    if cfg.local_window < 1:
-        faults.add("--local-window", cfg.local_window, "use 1 or more")
     flag, value, heads = "--head-patterns", cfg.head_patterns, getattr(cfg, side).attention_heads
     patterns = parse_patterns(flag, value, words, faults)
     if not patterns:

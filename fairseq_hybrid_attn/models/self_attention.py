@@ -38,8 +38,6 @@ class PatternedSelfAttention(FairseqIncrementalState, PatternedAttention):
         qn_block_size: int = 8,
     ):
         super().__init__(embed_dim, num_heads, plan, dropout=dropout)
-        # The name that --retain-dropout-modules knows.
-        self.dropout_module = FairseqDropout(dropout, module_name="MultiheadAttention")
         for layer in (self.k_proj, self.v_proj, self.q_proj, self.out_proj):
             quant_noise(layer, q_noise, qn_block_size)
 
@@ -91,7 +89,19 @@ class PatternedSelfAttention(FairseqIncrementalState, PatternedAttention):
 
     def _dropout_rate(self) -> float:
         active = self.training or self.dropout_module.apply_during_inference
-        return self.dropout_module.p if active else 0.0
+        return self.dropout if active else 0.0
+
+    @property
+    def dropout(self) -> float:
+        """The rate of ``dropout_module``, which fairseq's code reads and sets."""
+        return self.dropout_module.p
+
+    @dropout.setter
+    def dropout(self, rate: float) -> None:
+        if not hasattr(self, "dropout_module"):
+            # The name that --retain-dropout-modules knows.
+            self.dropout_module = FairseqDropout(rate, module_name="MultiheadAttention")
+        self.dropout_module.p = rate
 
     def _cache(self, incremental_state: dict) -> KeyValueCache:
         saved = self._get_input_buffer(incremental_state)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import copy
 import sys
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from types import MethodType
 
 import torch
 from fairseq.distributed import fsdp_wrap
-from fairseq.models import register_model
+from fairseq.models import ARCH_CONFIG_REGISTRY, register_model
 from fairseq.models.transformer import (
     TransformerConfig,
     TransformerDecoderBase,
@@ -27,6 +28,7 @@ from fairseq.modules.transformer_layer import (
     TransformerEncoderLayerBase,
 )
 from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from ..attention import AttentionPlan
@@ -36,6 +38,7 @@ from ..attention.positions import RELATIVE_POSITIONS, ROTARY
 from ..attention.problem import Branch, Masks
 from ..attention.sdpa import kernels_for, make_masks
 from ..cross_entropy import has_bfloat16
+from ..effects import missing_for
 from ..errors import Faults, UserError
 from ..patterns import PAST
 from ..pruning import kept, layers_to_keep, pruning_of
@@ -52,6 +55,28 @@ class Plans:
 
     encoder: tuple[AttentionPlan, ...] | None = None
     decoder: tuple[AttentionPlan, ...] | None = None
+
+    def on_both_sides(self, cfg: TransformerConfig) -> Plans:
+        """Plan ordinary attention where there is no plan.
+
+        fairseq's own self-attention takes its weights past quantisation noise where it trains, and
+        has no relative positions.
+        """
+        encoder, decoder = self.encoder, self.decoder
+        if encoder is None:
+            encoder = (AttentionPlan(),) * cfg.encoder.layers
+        if decoder is None:
+            decoder = (AttentionPlan(branches=((PAST,),)),) * cfg.decoder.layers
+        return Plans(encoder, decoder)
+
+    def check(self, cfg: TransformerConfig, name: str) -> None:
+        """Refuse another number of plans than there are layers."""
+        for side in ("encoder", "decoder"):
+            plans, layers = getattr(self, side), getattr(cfg, side).layers
+            if plans is not None and len(plans) != layers:
+                raise UserError(
+                    f"{name}.plan() gives {len(plans)} plans for {layers} {side} layers"
+                )
 
 
 class PlannedModel:
@@ -93,11 +118,17 @@ class PlannedModel:
     @classmethod
     def _build_model(cls, cfg, task):
         name = getattr(cfg, "_name", None) or cls.__name__
+        if HydraConfig.initialized():
+            words = HydraConfig.get().overrides.task
+            typed = [word.partition("=")[0].lstrip("+").removeprefix("model.") for word in words]
+            check_effects(name, typed, OmegaConf.to_container(cfg))
         cfg = nested_config(cfg)
         faults = Faults(name)
         check_stock_settings(cfg, faults)
         plans = cls.plan(cfg, faults)
-        if (plans.decoder or cfg.relative_positions) and cfg.cross_self_attention:
+        if cfg.quant_noise.pq > 0 or cfg.quant_noise.scalar > 0 or cfg.relative_positions:
+            plans = plans.on_both_sides(cfg)
+        if plans.decoder is not None and cfg.cross_self_attention:
             faults.add(
                 "--cross-self-attention",
                 True,
@@ -105,6 +136,7 @@ class PlannedModel:
                 "alone; leave the flag out",
             )
         faults.raise_if_any()
+        plans.check(cfg, cls.__name__)
         cfg.plans = Plans(
             encoder=kept(plans.encoder, cfg.encoder.layers_to_keep),
             decoder=kept(plans.decoder, cfg.decoder.layers_to_keep),
@@ -114,8 +146,9 @@ class PlannedModel:
         except (ValueError, OSError) as error:
             # What fairseq refuses: embeddings that cannot be shared, missing files.
             raise UserError(f"{name} cannot be built from these settings:\n  {error}") from error
-        if cfg.quant_noise.pq > 0:
-            check_noise(model, name)
+        for kind, parts in NOT_REACHED.items():
+            if getattr(cfg.quant_noise, kind) > 0:
+                check_noise(model, f"{name}: --quant-noise-{kind}", parts)
         use_fast_dropout(model)
         if cfg.compile:
             compile_layers(model)
@@ -349,10 +382,9 @@ class PatternedEncoderLayer(CompiledInTraining, TransformerEncoderLayerBase):
         super().__init__(cfg, return_fc)
 
     def build_self_attention(self, embed_dim, cfg):
-        plan = self._plan or (AttentionPlan() if cfg.relative_positions else None)
-        if plan is None:
+        if self._plan is None:
             return super().build_self_attention(embed_dim, cfg)
-        return _self_attention(embed_dim, cfg.encoder.attention_heads, plan, cfg)
+        return _self_attention(embed_dim, cfg.encoder.attention_heads, self._plan, cfg)
 
 
 class PatternedDecoderLayer(CompiledInTraining, TransformerDecoderLayerBase):
@@ -363,10 +395,9 @@ class PatternedDecoderLayer(CompiledInTraining, TransformerDecoderLayerBase):
         super().__init__(cfg, no_encoder_attn)
 
     def build_self_attention(self, embed_dim, cfg, **kwargs):
-        plan = self._plan or (AttentionPlan(((PAST,),)) if cfg.relative_positions else None)
-        if plan is None:
+        if self._plan is None:
             return super().build_self_attention(embed_dim, cfg, **kwargs)
-        return _self_attention(embed_dim, cfg.decoder.attention_heads, plan, cfg)
+        return _self_attention(embed_dim, cfg.decoder.attention_heads, self._plan, cfg)
 
 
 def compile_layers(model: nn.Module, **settings) -> None:
@@ -379,12 +410,16 @@ def compile_layers(model: nn.Module, **settings) -> None:
             module.compile(dynamic=True, **settings)
 
 
-def check_noise(model: nn.Module, name: str) -> None:
-    """Refuse quantisation noise in a model with weights that it does not reach."""
+#: The parts of an attention that a kind of quantisation noise does not reach.  fairseq adds
+#: ``scalar`` to all weights without "bias" in their names.
+NOT_REACHED = {"pq": (".fusion", ".bias"), "scalar": (".bias",)}
+
+
+def check_noise(model: nn.Module, flag: str, parts: tuple[str, ...]) -> None:
+    """Refuse quantisation noise in a model with weights in parts that it does not reach."""
     for where, module in model.named_modules():
-        if where.endswith((".fusion", ".bias")) and next(module.parameters(), None) is not None:
-            said = f"it does not reach {where}; leave the flag out"
-            raise UserError(f"{name}: --quant-noise-pq: {said}")
+        if where.endswith(parts) and next(module.parameters(), None) is not None:
+            raise UserError(f"{flag}: it does not reach {where}; leave the flag out")
 
 
 def _self_attention(embed_dim, num_heads, plan, cfg) -> PatternedSelfAttention:
@@ -466,7 +501,27 @@ def check_stock_settings(cfg: TransformerConfig, faults: Faults) -> None:
 
 def register(name: str, config: type):
     """Register a model class with its settings as ``--arch name``."""
-    return register_model(name, dataclass=config)
+
+    def registered(model: type) -> type:
+        model = register_model(name, dataclass=config)(model)
+        # fairseq calls it with what a command line says; a checkpoint is not asked.
+        defaults = {setting.name: setting.default for setting in fields(config)}
+        ARCH_CONFIG_REGISTRY[name] = lambda args: check_effects(
+            name, vars(args), {**defaults, **vars(args)}
+        )
+        return model
+
+    return registered
+
+
+def check_effects(name: str, typed: Iterable[str], settings: Mapping[str, object]) -> None:
+    """Refuse settings that the user typed and another setting makes count for nothing."""
+    faults = Faults(name)
+    flags = {setting.replace("_", "-"): value for setting, value in settings.items()}
+    for flag in (setting.replace("_", "-") for setting in typed):
+        if missing := missing_for(flag, flags):
+            faults.add(f"--{flag}", flags[flag], f"it counts with {missing} alone; leave it out")
+    faults.raise_if_any()
 
 
 def register_size(name: str, model: type, config: type, **defaults) -> None:

@@ -49,10 +49,13 @@ def _parsed(program: str, *words: str) -> Namespace:
     logging.getLogger("fairseq.utils").setLevel(logging.WARNING)
     training = program == "fairseq-train"
     parser = options.get_training_parser() if training else options.get_generation_parser()
+    part = "train" if training else "generate"
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
             return options.parse_args_and_arch(parser, ["data", *words])
+    except UserError as error:  # our models say what is wrong
+        raise UserError(f"{part}: {error}") from None
     except SystemExit:
         told = said.getvalue().strip().rpartition("error: ")[2]
     except Exception as error:  # fairseq evaluates some values
@@ -65,7 +68,6 @@ def _parsed(program: str, *words: str) -> Namespace:
         )
     elif unknown:
         told += did_you_mean(rest.split()[0], parser._option_string_actions)
-    part = "train" if training else "generate"
     raise UserError(f"{part}: {program}: {textwrap.shorten(told, 200)}")
 
 

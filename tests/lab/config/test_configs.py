@@ -2,8 +2,10 @@
 
 import yaml
 from rows import CELLS, CONFIGS, RUNS, build, flags, settings
+from workspaces import SETTINGS, TABLE, with_rows, write_configs
 
-from fairseq_hybrid_attn.lab.config.settings import load_profile
+from fairseq_hybrid_attn.lab.config.paper_tables import load_table
+from fairseq_hybrid_attn.lab.config.settings import FULL, load_profile
 from fairseq_hybrid_attn.lab.corpora.definition import load_corpus
 
 
@@ -27,3 +29,21 @@ def test_every_architecture_can_be_built_small():
 def test_no_system_is_trained_twice():
     assert len({settings(name).digests[0] for name in RUNS}) == len(RUNS)
     assert str(CELLS["mma/table4/mma/de-en"].run_name) == "mma/table2/transformer_mma/de-en"
+
+
+def test_an_inherited_flag_without_effect_is_left_out(tmp_path):
+    """A row changes the fusion of many; its own flag stays, to be refused."""
+    train = {**SETTINGS["train"], "arch": "transformer_hysan", "squeeze-ratio": 8}
+    del train["head-patterns"]
+    own = {
+        "plain": {},
+        "gated": {"branch-fusion": "gated-sum"},
+        "sum": {"branch-fusion": "sum"},
+        "both": {"branch-fusion": "sum", "squeeze-ratio": 4},
+    }
+    table = with_rows(TABLE, **{name: {"train": flags} for name, flags in own.items()})
+    shared = {**SETTINGS, "train": train}
+    configs = write_configs(tmp_path, **{"settings/toy.yaml": shared, "toy/table1.yaml": table})
+    cells = {cell.row.name: cell for cell in load_table("toy/table1", configs).cells()}
+    found = {name: cells[name].settings(FULL).train.get("squeeze-ratio") for name in own}
+    assert found == {"plain": 8, "gated": 8, "sum": None, "both": 4}

@@ -74,6 +74,18 @@ def test_a_plan_refuses_files_of_unequal_length(command, tmp_path):
         main([*words, "--output", str(tmp_path / "out")])
 
 
+def test_a_plan_refuses_flags_without_effect(tmp_path):
+    """Of a system, and of all."""
+    words = ("compare", "--text", str(parts(tmp_path / "text")), "--dry-run", "--device", "cpu")
+    words += ("--output", str(tmp_path / "out"), "transformer")
+    for more in (
+        ["transformer_hysan --branch-fusion sum --squeeze-ratio 8"],
+        ["transformer_hysan", "--", "--branch-fusion", "sum", "--squeeze-ratio", "8"],
+    ):
+        with pytest.raises(UserError, match="--squeeze-ratio 8: .*--branch-fusion gated-sum"):
+            main([*words, *more])
+
+
 @pytest.mark.slow
 def test_few_validation_pairs_train_and_a_run_translates_wherever_it_is(tmp_path):
     """fairseq leaves out what is no multiple of eight sentences: all of five."""

@@ -10,7 +10,7 @@ from published import RESULTS
 
 from fairseq_hybrid_attn.lab.files.json_files import read_json
 from fairseq_hybrid_attn.lab.runs.run_scores import read_counts
-from fairseq_hybrid_attn.lab.scores.statistics import combined
+from fairseq_hybrid_attn.lab.scores.statistics import Estimate, combined
 
 
 @pytest.mark.slow
@@ -70,6 +70,14 @@ def test_a_claim_holds_if_its_whole_interval_does(monkeypatch):
         found = combined(dict(enumerate(by_seed, start=1)), 0.0)
         monkeypatch.setattr(publish, "total", lambda *_, found=found: found)
         assert publish.judge(claim, "positions") == (found, symbol)
+
+
+@pytest.mark.parametrize("center, shown", [(0.51, "✓≈"), (-0.51, "✗≈"), (0.49, "~≈"), (0.53, "✓")])
+def test_a_verdict_within_a_hair_of_zero_is_marked(center, shown, monkeypatch):
+    claim = publish.Claim("x", (("a", "b"),), (("c", "d"),), before=("positions",))
+    found = Estimate(center, {1: center}, 0.5)
+    monkeypatch.setattr(publish, "total", lambda *_: found)
+    assert publish._row(claim, ["short"])[3] == f"{center:.2f} ± 0.50 {shown}"
 
 
 def test_runs_are_copied_without_local_paths(made):

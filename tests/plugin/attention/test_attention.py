@@ -153,12 +153,17 @@ def test_what_self_attention_cannot_do_is_refused():
         ((x, x), "plan's patterns", {"attn_mask": torch.full((6, 6), math.nan)}),
         ((x, x), "plan's patterns", {"attn_mask": ~PAST.mask(7, 7)}),
         ((x, x), "plan's patterns", {"attn_mask": ~PAST.mask(6, 6).expand(3 * H, 6, 6)}),
+        ((x, x), "plan's patterns", {"attn_mask": torch.zeros(6, 6).long()}),
         ((x, x), "key_padding_mask", {"key_padding_mask": torch.zeros(x.size(1), 1).bool()}),
+        ((x, x), "int64: give bool", {"key_padding_mask": torch.ones(x.size(1), 6).long()}),
+        ((x, x), "uint8: give bool", {"key_padding_mask": torch.ones(x.size(1), 6).byte()}),
         ((x, x), "0 and -inf only", {"key_padding_mask": torch.full((x.size(1), 6), 0.5)}),
         ((None, None), "0 and -inf only", {"key_padding_mask": torch.full((x.size(1), 6), -9.0)}),
     ):
         with pytest.raises(ValueError, match=said):
             module(x, key, value, **more)
+    with pytest.raises(ValueError, match="int64: give bool"):
+        module.attend(x, torch.ones(x.size(1), 6).long())
     for wrong in (x[:, 0], x[..., :4]):
         with pytest.raises(ValueError, match="shape"):
             module(wrong, wrong, wrong)

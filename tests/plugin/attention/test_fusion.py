@@ -2,8 +2,10 @@
 
 from functools import partial
 
+import pytest
 import torch
 
+from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.attention import AttentionPlan, PatternedAttention
 from fairseq_hybrid_attn.attention.fusion import Concat, GatedSum, HiddenGate, QueryGate, Sum
 from fairseq_hybrid_attn.patterns import PAST
@@ -108,3 +110,10 @@ def test_gated_sum_under_autocast():
         want = defined(fusion, x.float())[0]
         torch.testing.assert_close(fused.float(), want, rtol=0.02, atol=0.02)
         assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+@pytest.mark.parametrize("ratio", [0, -4, 3, 2 * D])
+def test_a_squeeze_ratio_divides_the_width(ratio):
+    """Beyond the width, gates would have no width and be 0.5 for ever."""
+    with pytest.raises(UserError, match=f"squeeze_ratio={ratio} .*divisor of the width, {D}"):
+        GatedSum(D, H, L, squeeze_ratio=ratio)

@@ -7,7 +7,7 @@ from brute_force import KINDS
 
 from fairseq_hybrid_attn import words as module
 from fairseq_hybrid_attn.errors import Faults, UserError
-from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, Pattern, local, local_past
+from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, Band, Pattern, local, local_past
 from fairseq_hybrid_attn.words import (
     HYSAN_DECODER,
     HYSAN_ENCODER,
@@ -26,6 +26,14 @@ def test_mask_is_the_definition():
             for queries in range(1, keys + 1):
                 assert pattern.mask(queries, keys).tolist() == whole[keys - queries :], word
     assert local(10**30).mask(4, 4).all()
+
+
+@pytest.mark.parametrize("width", [-1, 1.5, 2.0, "2", None])
+def test_a_width_is_a_whole_number(width):
+    for pattern in (local, local_past):
+        with pytest.raises(UserError, match="whole number, 0 or more"):
+            pattern(width)
+    assert local(0) == Band(0, 0)
 
 
 @pytest.mark.parametrize("returned", [lambda offset: offset % 3, lambda offset: offset[:1] > 0])

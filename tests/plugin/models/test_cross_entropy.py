@@ -58,6 +58,23 @@ def test_loss_gradient_and_log_are_those_of_fairseq(name, monkeypatch):
                 torch.testing.assert_close(found_log[key], value, rtol=1e-6, atol=0)
 
 
+def test_both_losses_have_gradients():
+    """Each alone and mixed, also where they cancel each other in part, and per token."""
+    tokens = torch.randn(4, 1, generator=torch.Generator().manual_seed(1))
+    for of_loss, of_nll in ((1, 1), (0, 1), (1, -1), (0.3, -2.0), (tokens, 1 - tokens)):
+        results = []
+        for criterion in both():
+            logits = torch.randn(2, 2, 16, generator=torch.Generator().manual_seed(2))
+            logits.requires_grad_()
+            target = {"target": torch.tensor([[5, 6], [7, PAD]])}
+            losses = criterion.compute_loss(build_stock(), (logits * 1, None), target, reduce=False)
+            loss, nll = (x.view(-1, 1) for x in losses)
+            (of_loss * loss + of_nll * nll).sum().backward()
+            results.append(logits.grad)
+        torch.testing.assert_close(results[1], results[0], rtol=1e-5, atol=1e-6)
+        assert results[0].any() and not results[1][1, 1].any()
+
+
 def test_gradient_of_large_logits():
     """Against double precision; padding has a gradient of exactly 0."""
     generator = torch.Generator().manual_seed(0)

@@ -4,7 +4,8 @@ from argparse import ArgumentParser
 
 import pytest
 from fairseq.models import MODEL_REGISTRY
-from models import TINY, build
+from fairseq.options import get_training_parser, parse_args_and_arch
+from models import TINY, build, build_tiny
 
 from fairseq_hybrid_attn import register_fusion, register_pattern, words
 from fairseq_hybrid_attn.attention.fusion import Sum
@@ -18,7 +19,7 @@ WRONG = {
         ({"encoder_branches": "fw,fw"}, "--encoder-branches", "once"),
         ({"decoder_branches": "fw,bw"}, "--decoder-branches", "'bw'"),
         ({"branch_fusion": "max"}, "--branch-fusion max", "gated-sum"),
-        ({"squeeze_ratio": 5}, "--squeeze-ratio 5", "divisor"),
+        ({"squeeze_ratio": 5}, "--squeeze-ratio", "divisor of the width, 16"),
         ({"cross_self_attention": True}, "--cross-self-attention", "leave"),
         ({"encoder_attention_heads": 3}, "--encoder-attention-heads", "divide"),
         ({"encoder_layers": 0}, "--encoder-layers 0", "1 or more"),
@@ -32,7 +33,7 @@ WRONG = {
         ({"encoder_embed_path": "/no/such"}, "/no/such", "No such file"),
         ({"head_patterns": "global,fw"}, "--head-patterns", "'fw'"),
         ({"head_patterns": "global,local,local"}, "--head-patterns", "4 heads"),
-        ({"local_window": 0}, "--local-window 0", "1 or more"),
+        ({"local_window": -1}, "--local-window -1", "1 or more"),
         ({"encoder_xformers_att_config": "{}"}, "--encoder-xformers", "leave"),
     ],
     "transformer_hybrid_gate": [
@@ -73,6 +74,47 @@ def test_wrong_settings_are_refused_by_name():
         for settings, flag, way_out in cases:
             message = refusal(arch, **settings)
             assert arch in message and flag in message and way_out in message, (settings, message)
+
+
+#: Flags as they are typed, and what the first of them would need.
+WITHOUT_EFFECT = {
+    "transformer_hybrid_gate --gate-input query --hybrid-fusion concat": "--hybrid-fusion gate",
+    "transformer_localness --gaussian-window 5": "--localness local-h",
+    "transformer_localness_base --gaussian-window 5 --localness neighbor": "--localness local-h",
+    "transformer_hysan_small --squeeze-ratio 4 --branch-fusion sum": "--branch-fusion gated-sum",
+    "transformer_lm_hysan --squeeze-ratio 4 --branch-fusion sum": "--branch-fusion gated-sum",
+    "transformer_mma --local-window 2 --head-patterns forward,global": "--head-patterns local",
+}
+WITH_EFFECT = [
+    "transformer_hybrid_gate --gate-input query",
+    "transformer_hybrid_gate --local-window 2 --hybrid-fusion concat",
+    "transformer_localness --gaussian-window 5 --localness local-h",
+    "transformer_hysan --squeeze-ratio 4",
+    "transformer_mma --local-window 2",
+    "transformer_mma --head-patterns=global,local --local-window 2",
+]
+
+
+def parse(words: str):
+    return parse_args_and_arch(get_training_parser(), ["data", "--arch", *words.split()])
+
+
+def test_flags_without_effect_are_refused_where_they_are_typed():
+    for typed, missing in WITHOUT_EFFECT.items():
+        with pytest.raises(UserError) as error:
+            parse(typed)
+        flag = " ".join(typed.split()[1:2])
+        assert flag in str(error.value) and missing in str(error.value), typed
+    for typed in WITH_EFFECT:
+        parse(typed)
+
+
+def test_saved_settings_without_effect_are_accepted():
+    """As when a checkpoint is loaded."""
+    build_tiny("gate-concat", gate_input="query")
+    build_tiny("local-s", gaussian_window=5.0)
+    build_tiny("hysan-sum", squeeze_ratio=8)
+    build_tiny("mma", head_patterns="global", local_window=2)
 
 
 def test_all_faults_at_once():

@@ -266,10 +266,29 @@ def test_every_default_that_fairseq_evaluates_is_accepted():
         assert plain_value(text) == eval(text), text
 
 
+def test_arithmetic_of_a_user_is_accepted():
+    """In the flags of fairseq's own models and optimizers."""
+    for text in ("2**-11", "1/3", "+1e-3", "10**-4*3", "(0.9, 1 - 2**-9)", "[2**10]*2", "-2**4"):
+        assert plain_value(text) == eval(text), text
+    assert options.eval_str_list("2**-11, 1/3") == [2**-11, 1 / 3]
+
+
+def test_minus_infinity_is_a_mask():
+    mask = torch.zeros(3, 3).masked_fill(torch.ones(3, 3).triu(1).bool(), -torch.inf)
+    torch.save(checkpoint(model={"mask": mask}), "mask.pt")
+    assert checkpoint_utils.load_checkpoint_to_cpu("mask.pt")["model"]["mask"].equal(mask)
+    for number in (torch.inf, torch.nan):
+        mask[0, 1] = number
+        torch.save(checkpoint(model={"mask": mask}), "mask.pt")
+        with pytest.raises(UserError, match="weight mask has numbers that are infinite or NaN"):
+            checkpoint_utils.load_checkpoint_to_cpu("mask.pt")
+
+
 def test_what_is_no_plain_value():
     for text in (
         *(MAKES_A_FILE, "open('ran', 'w')", "().__class__", "x", "[x for x in (1,)]", "lambda: 1"),
         *("f'{open}'", "(x := 1)", "1 if open else 2", "{**open}", "[*'a']", "9 ** 9 ** 9", "1 <"),
+        *("(9 ** 999) ** 999", "9 ** 9999", "9 ** -(-9999)", "1 / 0", "1 + 'a'", "2 ** 'a'"),
         *("", "(" * 1000, "\0", "${model.x}", "'%s' % open", "await x", "1 << 9999999", "print"),
     ):
         with pytest.raises(UserError, match="is not a plain value"):

@@ -134,6 +134,10 @@ checkpoint: {{save_dir: {tmp_path}/model}}
     assert model.decoder.embed_tokens.embedding_dim == 16  # as the model's width
     done = run("fairseq-hydra-train", *flags, "model.local_window=0", cwd=tmp_path, expect=1)
     assert "--local-window 0: use 1 or more" in done.stderr and "Traceback" not in done.stderr
+    typed = ("+model.head_patterns=backward", "model.local_window=2")
+    run("fairseq-hydra-train", *flags, *typed[:1], cwd=tmp_path)
+    done = run("fairseq-hydra-train", *flags, *typed, cwd=tmp_path, expect=1)
+    assert "--head-patterns local" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("arch", LANGUAGE_MODELS)
@@ -165,7 +169,7 @@ def test_the_past_alone_is_fairseqs_language_model(arch, double_softmax):
 
 def test_wrong_settings_are_refused_by_name():
     for arch, settings, said in (
-        ("transformer_lm_hysan", {"squeeze_ratio": 3}, "divisor of --decoder-embed-dim 16"),
+        ("transformer_lm_hysan", {"squeeze_ratio": 3}, "divisor of the width, 16"),
         ("transformer_lm_mma", {"head_patterns": "forward"}, "use backward, local"),
         ("transformer_lm_mma", {"decoder_layers": 0}, "--decoder-layers 0"),
     ):

@@ -3,10 +3,12 @@
 import copy
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.quantization_utils import quantize_model_scalar
 from models import (
     ARCHITECTURES,
     CONFIGURATIONS,
@@ -26,9 +28,11 @@ from models import (
 )
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.attention import PatternedAttention, record_attention
+from fairseq_hybrid_attn.attention import AttentionPlan, PatternedAttention, record_attention
 from fairseq_hybrid_attn.attention.fusion import HiddenGate, QueryGate
-from fairseq_hybrid_attn.patterns import GLOBAL, local
+from fairseq_hybrid_attn.models import MMA
+from fairseq_hybrid_attn.models.transformer import Plans
+from fairseq_hybrid_attn.patterns import GLOBAL, PAST, local
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
@@ -206,21 +210,88 @@ def test_a_decoder_may_see_the_source_in_its_self_attention():
         assert not torch.allclose(first, second), name
 
 
-def test_noise_and_dropouts_go_where_fairseq_has_them():
-    noise = {"quant_noise_pq": 0.5, "quant_noise_pq_block_size": 4}
+PQ = {"quant_noise_pq": 0.5, "quant_noise_pq_block_size": 4}
+
+
+def test_dropouts_go_where_fairseq_has_them():
     rates = {"dropout": 0.3, "attention_dropout": 0.2, "activation_dropout": 0.1}
-    for name in ("hysan-gated", "gate-query", "local-s"):  # they have weights of their own
-        with pytest.raises(UserError, match="quant-noise-pq: it does not reach encoder.layers.0"):
-            build_tiny(name, **noise)
     for name in ("mma", "hysan-concat"):
-        model = build_tiny(name, **noise, **rates).train()
+        model = build_tiny(name, **PQ, **rates).train()
         for layer in [*model.encoder.layers, *model.decoder.layers]:
             assert layer.dropout_module.p == 0.3
             assert layer.self_attn.dropout_module.p == 0.2
             assert layer.activation_dropout_module.p == 0.1
-            for projection in ("q_proj", "k_proj", "v_proj", "out_proj"):
-                assert getattr(layer.self_attn, projection)._forward_pre_hooks  # adds the noise
         logits(model, SENTENCES, PREFIXES).pow(2).sum().backward()
+
+
+def matrices(model) -> dict[str, torch.Tensor]:
+    """The matrices of a model's layers."""
+    named = model.named_parameters()
+    return {name: x for name, x in named if ".layers." in name and x.dim() == 2}
+
+
+@pytest.mark.parametrize("kind", ["pq", "scalar"])
+@pytest.mark.parametrize(
+    "name",
+    ["mma", "hysan-gated", "hysan-concat", "gate-query", "gate-local", "local-s", "lstm-on-top"],
+)
+def test_noise_changes_what_every_weight_gives_or_is_refused(name, kind, monkeypatch):
+    """A matrix is used with noise if its module was called: it then has the noise in its data
+    (pq), or has counted a call (scalar)."""
+    monkeypatch.setattr(torch.Tensor, "cuda", lambda tensor: tensor)  # scalar noise is for GPUs
+    settings = PQ if kind == "pq" else {"quant_noise_scalar": 0.5}
+    arch = CONFIGURATIONS[name][0]
+    own = matrices(build_tiny(name)).keys() - matrices(build_tiny("mma")).keys()
+    refused = [x for x in own if kind == "pq" or ".bias." in x] or arch == "transformer_lstm_on_top"
+    if refused:
+        with pytest.raises(UserError, match=f"--quant-noise-{kind}"):
+            build_tiny(name, **settings)
+        return
+    model = build_tiny(name, **settings)
+    if kind == "scalar":  # as fairseq's task does
+        quantize_model_scalar(model, SimpleNamespace(**settings))
+    before = {name: weight.clone() for name, weight in matrices(model.train()).items()}
+    logits(model, SENTENCES, PREFIXES)
+    for weight, after in matrices(model).items():
+        module = model.get_submodule(weight.rpartition(".")[0])
+        noisy = module.counter == 1 if kind == "scalar" else not after.equal(before[weight])
+        assert noisy, weight
+
+
+def test_a_decoder_with_noise_is_a_stock_one():
+    ours, stock = build_tiny("mma", head_patterns="global", **PQ), build_stock(**PQ)
+    ours.load_state_dict(stock.state_dict())
+    outputs = [logits(model.double(), SENTENCES, PREFIXES) for model in (ours, stock)]
+    torch.testing.assert_close(*outputs, rtol=0, atol=1e-10)
+    with pytest.raises(UserError, match="--cross-self-attention"):
+        build_tiny("mma", cross_self_attention=True, **PQ)
+
+
+def test_the_rate_of_attention_dropout_can_be_changed():
+    """By either name that it has: PyTorch's and fairseq's."""
+    attention = build_tiny("mma", attention_dropout=0.5).train().encoder.layers[0].self_attn
+    x = torch.randn(6, 2, 16)
+    for rate in (0.0, 0.5):
+        for set_rate in (
+            lambda rate: setattr(attention, "dropout", rate),
+            lambda rate: setattr(attention.dropout_module, "p", rate),
+        ):
+            set_rate(0.25)
+            set_rate(rate)
+            assert attention.dropout == attention.dropout_module.p == rate
+            first, second = (attention(x, x, x)[0] for _ in range(2))
+            assert torch.equal(first, second) == (rate == 0)
+
+
+def test_as_many_plans_as_layers(monkeypatch):
+    plan = AttentionPlan(branches=((PAST,),))
+    for side, layers in (("encoder", 3), ("decoder", 2)):
+        for number in (0, layers - 1, layers + 1):
+            plans = Plans(**{side: (plan,) * number})
+            monkeypatch.setattr(MMA, "plan", classmethod(lambda cls, cfg, faults, p=plans: p))
+            told = f"MMA.plan.. gives {number} plans for {layers} {side} layers"
+            with pytest.raises(UserError, match=told):
+                build_tiny("mma")
 
 
 def test_a_flag_reaches_what_it_sets():

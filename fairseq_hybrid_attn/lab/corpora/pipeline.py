@@ -36,7 +36,7 @@ from .gold import prepare_gold
 from .manifest import Manifest
 from .readers import read as read_archives
 from .subwords import split_into_subwords
-from .tokenisers import KINDS, kytea_model, tokenise_file, tokeniser
+from .tokenisers import KINDS, MOSES, kytea_model, tokenise_file, tokeniser, words_split_for_good
 from .training_links import load_eflomal
 
 
@@ -210,6 +210,9 @@ class _Preparation:
             language = path.name.partition(".")[2]
             kind = corpus.tokenizer[language]
             tokenise_file(path, tokens / path.name, kind, language, self.workers, corpus.lowercase)
+            if kind in MOSES and words_split_for_good(lines(path), kind, language):
+                told = "cannot be put together again, which lowers scores; use the tokenizer none"
+                warn(f"{corpus.title}: {path.name}: the tokens of {kind} {told}")
         self.say("cleaning and splitting")
         selected = select(corpus, text, tokens, partial / "raw", partial / "tokenised")
         dropped = selected["dropped"]

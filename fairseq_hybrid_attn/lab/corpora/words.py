@@ -18,12 +18,15 @@ from ...errors import UserError
 #: before a word's first piece.
 SUBWORDS = ("none", "subword-nmt", "sentencepiece")
 
-#: Languages whose words neither Moses nor mteval-v13a separates.
-_WITHOUT_SPACES = ("zh", "ja", "ko")
+#: Languages whose words mteval-v13a does not separate; some for which sacrebleu has no words.
+LETTERS_ALONE = ("th", "lo", "km", "my", "bo", "dz")
+_WITHOUT_SPACES = ("zh", "ja", "ko", *LETTERS_ALONE)
 #: Their other codes, of ISO 639-2 and 639-3, and what is taken for one.
 _ALSO = {
     **dict.fromkeys(("zho", "chi", "cmn", "yue", "cn"), "zh"),
     **{"jpn": "ja", "jp": "ja", "kor": "ko"},
+    **{"tha": "th", "lao": "lo", "khm": "km", "mya": "my", "bur": "my"},
+    **{"bod": "bo", "tib": "bo", "dzo": "dz"},
 }
 
 _CONTINUED = "@@"

@@ -3,7 +3,9 @@
 import gzip
 import hashlib
 import json
+import random
 import sys
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -252,6 +254,44 @@ def test_treatment_is_the_recipes_and_words_are_the_languages(tmp_path):
     assert corpus.tokenizer == {"ja": "none", "en": "none"}
 
 
+#: Words in scripts and spellings that Moses splits at marks, joiners or apostrophes.
+SPLIT_BY_MOSES = {
+    "hi": "हिन्दी भाषा में अनुवाद करना बहुत कठिन है".split(),
+    "ta": "தமிழ் மொழி நான் வீடு சென்றேன் அவன் மரம் பூ".split(),
+    "fa": "می‌شود خانه کتاب‌ها درخت سگ نمی‌دانم آب گربه".split(),
+    "ca": "l'home casa d'aigua gos arbre l'escola foc gat".split(),
+    "fr": [unicodedata.normalize("NFD", w) for w in "été là chien à mère arbre où élan".split()],
+}
+
+
+def test_text_whose_tokens_cannot_be_put_together_is_not_tokenised(no_preprocess, tmp_path, capsys):
+    choose = random.Random(1)
+    for lang, words in SPLIT_BY_MOSES.items():
+        rows = [[choose.randrange(8) for _ in range(choose.randint(4, 9))] for _ in range(60)]
+        pairs = [
+            (" ".join(map(words.__getitem__, row)), " ".join(f"w{n}" for n in row)) for row in rows
+        ]
+        folder = write(tmp_path / lang, "x", pairs, (lang, "en"))
+        out = tmp_path / f"out {lang}"
+        made(folder, out)
+        assert read_manifest(out).tokenizer == {lang: "none", "en": "moses"}
+        assert f"Moses' tokens of {lang}" in capsys.readouterr().err
+        for line, pieces in zip(
+            lines(out / f"raw/test.{lang}"), lines(out / f"subwords/test.{lang}"), strict=True
+        ):
+            assert join_subwords(pieces, "subword-nmt") == line
+    # A recipe's own choice stays, with a warning.
+    made(tmp_path / "hi", tmp_path / "moses", tokenizer={"hi": "moses", "en": "moses"})
+    assert "train.hi: the tokens of moses cannot be put together" in capsys.readouterr().err
+
+
+def test_lengths_of_a_side_without_spaces_say_nothing(no_preprocess, tmp_path):
+    pairs = [("ฉันรักแมว" * (n + 1), "I love " + "many " * n + "cats") for n in range(40)]
+    manifest = made(write(tmp_path / "text", "x", pairs, ("th", "en")), tmp_path / "out")
+    assert manifest.dropped == {} and sum(manifest.counts.values()) == 40
+    assert own_corpus(recipe(), tmp_path / "text", "en").scores == ("bleu",)
+
+
 def test_fewer_subwords_than_there_are_or_than_characters(text, no_preprocess, tmp_path, capsys):
     out = tmp_path / "out"
     for kind in ("subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram"):
@@ -341,4 +381,4 @@ def test_cleaning():
     ):
         assert fault(source, target, Clean(max_tokens=5, max_ratio=1.5)) == expected
     assert fault("a", "b", Clean(min_tokens=2)) == "too few tokens"
-    assert fault("あ" * 1001, "b", Clean(), tokenised=(False, True)) is None
+    assert fault("あ" * 1001, "b", Clean(), has_words=(False, True)) is None

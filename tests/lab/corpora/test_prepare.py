@@ -18,6 +18,7 @@ from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, read_manifest, tokenisers
 from fairseq_hybrid_attn.lab.corpora.cleaning import fault
 from fairseq_hybrid_attn.lab.corpora.definition import Clean, parse, with_options
+from fairseq_hybrid_attn.lab.corpora.held_out import letters
 from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.corpora.subwords import sampled
 from fairseq_hybrid_attn.lab.corpora.words import join_subwords
@@ -75,7 +76,7 @@ def test_elsewhere_and_with_more_workers_it_is_the_same(prepared, tmp_path):
 
 def test_source_sentences_are_in_one_part_only(no_preprocess, tmp_path):
     pairs = sentences(100)  # twice, with another translation, and with spaces around
-    text = pairs + pairs + [(de, f"{en}!") for de, en in pairs] + [(f" {d} ", e) for d, e in pairs]
+    text = pairs + pairs + [(de, f"{en} x") for de, en in pairs] + [(f" {d} ", e) for d, e in pairs]
     manifest = made(write(tmp_path / "text", "x", text), tmp_path / "out")
     split = {part: pairs_of(tmp_path / "out", part) for part in ("train", "valid", "test")}
     sources = [{de.strip() for de, _ in found} for found in split.values()]
@@ -84,8 +85,20 @@ def test_source_sentences_are_in_one_part_only(no_preprocess, tmp_path):
     # Held-out sentences have their first translation; training pairs are there once.
     assert manifest.counts == {"train": 180, "valid": 5, "test": 5}
     assert set(split["test"]) < set(pairs)
-    held_out = {f"source sentence in {part}": 15 for part in ("test", "valid")}
-    assert manifest.dropped["train"] == {"duplicate": 180, **held_out}
+    assert manifest.dropped["train"] == {"duplicate": 180, "a side held out": 30}
+
+
+def test_no_sentence_is_in_two_parts(no_preprocess, tmp_path):
+    """Sources share translations, which differ in case and punctuation."""
+    marks = (".", "!", " .", "?")
+    text = [(f"{de[:-1]} {n}.", en[:-1] + marks[n]) for de, en in sentences(100) for n in range(4)]
+    text += [(mark * n, mark * n) for mark in "-=" for n in range(1, 31)]  # no letters at all
+    made(write(tmp_path / "text", "x", text), tmp_path / "out")
+    parts = [pairs_of(tmp_path / "out", part) for part in ("train", "valid", "test")]
+    assert len(parts[0]) > 300 and len(parts[1]) == len(parts[2]) == 23
+    for side in (0, 1):
+        held = [{letters(pair[side]) or pair[side] for pair in part} for part in parts]
+        assert not (held[0] & held[1] or held[0] & held[2] or held[1] & held[2])
 
 
 def test_sizes_of_held_out_sets(no_preprocess, tmp_path):

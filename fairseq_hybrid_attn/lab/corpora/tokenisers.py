@@ -8,7 +8,7 @@ mecab              MeCab with IPAdic, for Japanese
 kytea              KyTea, for Japanese, with a model file that the user supplies
 jieba              jieba's algorithm and dictionary, for Chinese
 none               text unchanged, except white space and control characters
-given              text that is tokenised already, unchanged to the last byte
+given              text that is tokenised already, unchanged to the last byte; of white space: empty
 =================  ==============================================================================
 
 All kinds but given separate tokens by single spaces, and tokens contain no other white space.
@@ -207,7 +207,7 @@ def _moses_kind(aggressive: bool = False, split_last: bool = True) -> Kind:
 
 
 def _as_it_is(lang: str, model: Path | None = None) -> LineFunction:
-    return str
+    return lambda line: line if line.strip() else ""
 
 
 MOSES = {

@@ -144,5 +144,8 @@ def piece_links(
 
 
 def split_words(line: str) -> list[str]:
-    """Return the words of a line, split at the space alone: U+3000 is a word of Japanese texts."""
-    return [word for word in line.split(" ") if word]
+    """Return the words of a line, split at the space alone: U+3000 is a word of Japanese texts.
+
+    A line of white space alone, of any kind, is empty.
+    """
+    return [word for word in line.split(" ") if word] if line.strip() else []

@@ -21,7 +21,7 @@ _COMPARED, _ALIKE = 200, 30
 # Hypothesis: H-id, score, tokens.  An editor may have cut the tab before no tokens.
 _HYPOTHESIS = re.compile(r"H-(\d{1,9})\t[^\t]*(?:\t(.*))?", re.DOTALL)
 _TARGET = re.compile(r"T-(\d{1,9})\t(.*)", re.DOTALL)
-_SOURCE = re.compile(r"S-(\d{1,9})\t.*", re.DOTALL)
+_SOURCE = re.compile(r"S-(\d{1,9})(?:\t(.*))?", re.DOTALL)
 
 
 def read_generated(
@@ -57,13 +57,16 @@ def read_generated(
 
 
 def _read_output(path: Path) -> tuple[dict[int, str], dict[int, str]]:
-    """Tokens of each best hypothesis (line ``H-``) and target (``T-``), by sentence (from 0)."""
+    """Tokens of each best hypothesis (line ``H-``) and target (``T-``), by sentence (from 0).
+
+    The hypothesis of an empty source is empty, whatever the model makes of it.
+    """
     hypotheses: dict[int, str] = {}
     targets: dict[int, str] = {}
-    current = None
+    current, is_empty = None, False
     for number, line in enumerate(read_lines(path), start=1):
         if source := _SOURCE.fullmatch(line):
-            current = None
+            current, is_empty = None, not (source[2] or "").strip()
             _check_new(int(source[1]), hypotheses, path, number)
         elif target := _TARGET.fullmatch(line):
             targets[int(target[1])] = target[2].replace("<<unk>>", "<unk>")  # as in hypotheses
@@ -76,7 +79,7 @@ def _read_output(path: Path) -> tuple[dict[int, str], dict[int, str]]:
                 continue  # --nbest: the best comes first
             _check_new(sentence, hypotheses, path, number)
             current = sentence
-            hypotheses[sentence] = hypothesis[2] or ""
+            hypotheses[sentence] = "" if is_empty else hypothesis[2] or ""
     if not hypotheses:
         raise UserError(
             f"{path} has no H- lines: was fairseq-generate killed, or run with --quiet?"

@@ -16,7 +16,9 @@ import fairseq_hybrid_attn
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora.definition import load_corpus
+from fairseq_hybrid_attn.lab.corpora.words import split_words
 from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
+from fairseq_hybrid_attn.lab.models.sentences import Sentences
 from fairseq_hybrid_attn.lab.models.trained import corpus_like, find_model
 from fairseq_hybrid_attn.lab.runs.export_command import EXAMPLES_HEAD
 
@@ -203,6 +205,15 @@ def test_long_and_unknown_text(translator, capsys):
         translator.translate([LINE, "hund " * 1100])
     translator.translate([LINE, "猫"])
     assert "1 of 2 lines have subwords" in capsys.readouterr().err
+
+
+def test_lines_of_white_space_are_empty(translator):
+    """Whatever the white space; fairseq's own search makes words of it."""
+    lines = ["", "  ", "\t", "\u00a0", "\u3000 \u2028", "\x1f"]
+    assert translator.translate([*lines, LINE])[:-1] == [[]] * len(lines)
+    sentences = Sentences.of_text(translator.task, lines, lines)  # as of a file in subwords
+    assert sentences.source == sentences.target == [[]] * len(lines)
+    assert split_words("a \u3000 b") == ["a", "\u3000", "b"]  # beside others it is a word
 
 
 def test_what_is_no_model_or_another(tmp_path):

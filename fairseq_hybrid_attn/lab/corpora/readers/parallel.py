@@ -64,13 +64,14 @@ def copy(
         if corpus.files[part] == corpus.gold_text:
             rows = itertools.compress(rows, scored_rows(corpus, archives))
         writer = writers[PARTS[2] if is_test(part) else part]
-        before = writer.count
+        before, usable = writer.count, 0
         for pair in rows:
             write(writer, pair)
+            usable += all(map(str.strip, pair))
         if is_test(part):
             tests.append((part.removeprefix(NAMED_TEST), writer.count - before))
-            if writer.count == before:
-                raise UserError(f"{files[0]}: there are no sentences in it")
+            if not usable:
+                raise UserError(f"{files[0]}: there are no sentences with translations in it")
     return tests if corpus.has_named_tests else []
 
 

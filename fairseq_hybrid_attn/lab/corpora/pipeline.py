@@ -35,6 +35,7 @@ from .download import fetch, identify, place
 from .gold import prepare_gold
 from .manifest import Manifest
 from .readers import read as read_archives
+from .readers import refuse_unread
 from .subwords import split_into_subwords
 from .tokenisers import KINDS, MOSES, kytea_model, tokenise_file, tokeniser, words_split_for_good
 from .training_links import load_eflomal
@@ -100,6 +101,7 @@ class _Preparation:
         self.corpus, self.output, self.downloads = corpus, output, downloads
         self.shop, self.say = shop, shop.say
         self.workers, self.alignments = workers, align
+        refuse_unread(corpus)
         self.places = {item.file: place(item, downloads) for item in corpus.archives}
         # The stages whose folders are wanted.
         optional = {"gold": corpus.gold, "align": align}

@@ -21,6 +21,10 @@ SHARE = 0.05  # of the sentences, at most
 Writers = dict[str, ParallelWriter]  # of each part
 
 
+def takes(corpus: Corpus, file: str) -> bool:
+    return any(file in names for names in corpus.files.values())
+
+
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
     """Write the three parts.
 

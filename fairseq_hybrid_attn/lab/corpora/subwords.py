@@ -136,20 +136,28 @@ def _split_line(line: str, kind: str, model: Path) -> str:
     return _splitter(kind, model)(line)
 
 
+#: fairseq's own symbols, as pieces.
+_SYMBOL = re.compile(r"(?<!\S)<(s>|pad>|/s>|unk>)(?!\S)")
+
+
 def splitter(kind: str, model: Path) -> Callable[[str], str]:
-    """Load the function that splits a line of words into subwords with spaces between."""
+    """Load the function that splits a line of words into subwords with spaces between.
+
+    Where a piece is one of fairseq's symbols, it becomes two: fairseq would end the sentence there.
+    """
     try:
         if kind == "subword-nmt":
             from subword_nmt.apply_bpe import BPE
 
             with open(model, encoding="utf-8", newline="\n") as codes:
-                return BPE(codes).process_line
+                bpe = BPE(codes)
+            return lambda line: _SYMBOL.sub(r"<@@ \1", bpe.process_line(line))
         import sentencepiece
 
         processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
     except (OSError, RuntimeError, UnicodeDecodeError):  # those of the two libraries
         raise UserError(f"{model}: this is no model of {kind}") from None
-    return lambda line: " ".join(processor.encode(line, out_type=str))
+    return lambda line: _SYMBOL.sub(r"< \1", " ".join(processor.encode(line, out_type=str)))
 
 
 _splitter = lru_cache(maxsize=2)(splitter)  # once in each process

@@ -17,7 +17,7 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, read_manifest, tokenisers
 from fairseq_hybrid_attn.lab.corpora.cleaning import fault
-from fairseq_hybrid_attn.lab.corpora.definition import Clean, parse, with_options
+from fairseq_hybrid_attn.lab.corpora.definition import Clean, Subwords, parse, with_options
 from fairseq_hybrid_attn.lab.corpora.held_out import letters
 from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.corpora.subwords import sampled
@@ -315,6 +315,28 @@ def test_fewer_subwords_than_there_are_or_than_characters(text, no_preprocess, t
     corpus = own_corpus(recipe(kind="sentencepiece-bpe", size=10), text)
     with pytest.raises(UserError, match="more characters than that; use more than 3"):
         prepare(corpus, out, workers=1)
+
+
+def test_symbols_of_fairseq_are_words_like_others(tmp_path):
+    """Frequent ones, which are whole pieces; the last one is within a word."""
+    from fairseq.data import Dictionary
+
+    symbols = ("<s>", "<pad>", "</s>", "<unk>", "x<pad>")
+    rows = [symbols[n % 5 :] + symbols[: n % 3] for n in range(200)]
+    pairs = [(" ".join(row), " ".join(reversed(row))) for row in rows]
+    folder = parts(tmp_path / "text", train=pairs, test=pairs[:5])
+    for kind in ("subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram"):
+        out = tmp_path / kind
+        tokenizer = {"de": "none", "en": "none"}
+        made(folder, out, tokenizer=tokenizer, subwords=Subwords(kind, 60))
+        dictionary = Dictionary.load(str(out / "bin/dict.de.txt"))
+        for language in ("de", "en"):
+            text = lines(out / f"raw/test.{language}")
+            pieces = lines(out / f"subwords/test.{language}")
+            assert [join_subwords(line, Subwords(kind, 60).family) for line in pieces] == text
+            for line in pieces:
+                ids = dictionary.encode_line(line, add_if_not_exist=False).tolist()
+                assert min(ids[:-1]) >= dictionary.nspecial and ids[-1] == dictionary.eos()
 
 
 def test_sample_to_learn_from_is_taken_evenly(tmp_path):

@@ -91,10 +91,14 @@ def _learn_merges(text: Iterator[str], model: Path, size: int) -> int:
     merges = io.StringIO()
     # Hide its progress bars.
     with contextlib.redirect_stderr(io.StringIO()):
-        learn_bpe(text, merges, size)
+        try:
+            learn_bpe(text, merges, size)
+        except ValueError:  # all words are single characters: only the format's version is there
+            if merges.getvalue().count("\n") != 1:
+                raise
     with writing(model) as file:
         file.write(merges.getvalue())
-    return merges.getvalue().count("\n") - 1  # the first line is the format's version
+    return merges.getvalue().count("\n") - 1
 
 
 def _learn_pieces(text: Iterator[str], model: Path, subwords: Subwords, coverage: float) -> int:
@@ -150,7 +154,7 @@ def splitter(kind: str, model: Path) -> Callable[[str], str]:
             from subword_nmt.apply_bpe import BPE
 
             with open(model, encoding="utf-8", newline="\n") as codes:
-                bpe = BPE(codes)
+                bpe = BPE(codes, merges=-1 if sum(1 for _ in codes) > 1 else 0)
             return lambda line: _SYMBOL.sub(r"<@@ \1", bpe.process_line(line))
         import sentencepiece
 

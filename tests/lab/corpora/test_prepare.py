@@ -317,6 +317,18 @@ def test_fewer_subwords_than_there_are_or_than_characters(text, no_preprocess, t
         prepare(corpus, out, workers=1)
 
 
+def test_text_without_pairs_to_merge(no_preprocess, tmp_path, capsys):
+    alone = [(" ".join("abcdefgh"[n % 5 :]), " ".join("abcdefgh"[n % 4 :])) for n in range(60)]
+    once = [("ab cd ef gh", "ij kl mn op")]
+    for name, pairs in (("words of one character", alone), ("each pair once", once)):
+        held = [(x, x) for x in ("xy", "z")]
+        folder = parts(tmp_path / name, train=pairs, valid=held, test=held)
+        out = tmp_path / f"out {name}"
+        assert made(folder, out).subwords["learned"] == {"subwords.codes": 0}
+        assert "has only 0 merges" in capsys.readouterr().err
+        assert lines(out / "subwords/test.de") == ["x@@ y", "z"]
+
+
 def test_symbols_of_fairseq_are_words_like_others(tmp_path):
     """Frequent ones, which are whole pieces; the last one is within a word."""
     from fairseq.data import Dictionary

@@ -36,6 +36,7 @@ from .gold import prepare_gold
 from .manifest import Manifest
 from .readers import read as read_archives
 from .readers import refuse_unread
+from .remarks import remarks
 from .subwords import split_into_subwords
 from .tokenisers import KINDS, MOSES, kytea_model, tokenise_file, tokeniser, words_split_for_good
 from .training_links import load_eflomal
@@ -217,6 +218,8 @@ class _Preparation:
                 warn(f"{corpus.title}: {path.name}: the tokens of {kind} {told}")
         self.say("cleaning and splitting")
         selected = select(corpus, text, tokens, partial / "raw", partial / "tokenised")
+        for remark in remarks(corpus, partial / "raw"):
+            warn(f"{corpus.title}: {remark}")
         dropped = selected["dropped"]
         for part, reasons in facts["dropped"].items():
             if reasons:

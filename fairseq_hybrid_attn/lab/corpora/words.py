@@ -29,6 +29,8 @@ _ALSO = {
     **{"bod": "bo", "tib": "bo", "dzo": "dz"},
 }
 
+MOSES_WORDS = "words of Moses"
+
 _CONTINUED = "@@"
 _BEGINS = "\u2581"
 
@@ -78,6 +80,13 @@ def kinds_of(sentences: Iterable[Sequence[str]]) -> list[str]:
         if continued and begins:
             break
     return ["subword-nmt"] * continued + ["sentencepiece"] * begins
+
+
+def looks_of(lines: Sequence[str]) -> list[str]:
+    """What lines look like that should be text: subwords, or words of Moses."""
+    looks = [f"subwords of {kind}" for kind in kinds_of(map(split_words, lines))]
+    marked = any(mark in line for line in lines for mark in ("&apos;", "&quot;", " @-@ "))
+    return looks + [MOSES_WORDS] * marked
 
 
 def check_kind(sentences: Iterable[Sequence[str]], kind: str) -> None:

@@ -87,7 +87,7 @@ def export(run: Path, output: Path) -> None:
     first = zip(source[:EXAMPLES], best[:EXAMPLES], strict=True)
     examples = {line: one.text if one else "" for line, one in first}
     told = card(translator, output, architecture(state), scores, examples, result)
-    (part / "README.md").write_text(told)
+    (part / "README.md").write_text(told, encoding="utf-8")
     part.rename(output)
 
 

@@ -11,7 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from ...errors import UserError
 from ..corpora.tokenisers import detokeniser
-from ..corpora.words import join_subwords, kinds_of, split_words
+from ..corpora.words import MOSES_WORDS, join_subwords, kinds_of, looks_of, split_words
 from ..files.text import few, read_lines
 
 #: Targets compared with the reference; and the least chrF of two texts of the same sentences,
@@ -140,20 +140,14 @@ def _warn_of_wrong_flags(lines: list[str], subwords: str, tokenizer: str) -> Non
             warn(f"hypotheses look like --subwords {kind}, not {subwords}")
     if subwords == "sentencepiece" and any(map(str.strip, lines)) and subwords not in kinds:
         warn("hypotheses have no \u2581: are their subwords joined already?")
-    if tokenizer == "none" and _is_moses(lines):
+    if tokenizer == "none" and MOSES_WORDS in looks_of(lines):
         warn("hypotheses look like --tokenizer moses, not none")
 
 
 def warn_if_not_text(lines: list[str], path: Path) -> None:
     """Warn of subwords and of Moses' tokens in what should be detokenised text."""
-    for kind in kinds_of(map(split_words, lines)):
-        warn(f"{path} looks like subwords of {kind}, not like text")
-    if _is_moses(lines):
-        warn(f"{path} looks like words of Moses, not like text")
-
-
-def _is_moses(lines: list[str]) -> bool:
-    return any(mark in line for line in lines for mark in ("&apos;", "&quot;", " @-@ "))
+    for look in looks_of(lines):
+        warn(f"{path} looks like {look}, not like text")
 
 
 def warn(message: str) -> None:

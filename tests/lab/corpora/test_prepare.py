@@ -317,6 +317,27 @@ def test_fewer_subwords_than_there_are_or_than_characters(text, no_preprocess, t
         prepare(corpus, out, workers=1)
 
 
+def test_text_that_looks_wrong_is_told(no_preprocess, tmp_path, capsys):
+    pairs = sentences(60)
+    pieces = [(de.replace("a", "a@@ "), en.replace("s", " \u2581s")) for de, en in pairs]
+    de, en = pairs[40][0].lower(), pairs[41][1].strip(".")  # each beside other words
+    apart = [(de, "x " * len(de.split())), ("y " * len(en.split()), en), pairs[42]]
+    for name, text, told in (
+        ("right", {}, []),
+        ("subwords", {"train": pieces[:40]}, ["train.de looks like subwords of subword-nmt"]),
+        ("moses", {"test": [("x &apos;s", "y")]}, ["test.de looks like words of Moses"]),
+        ("one", {"valid": [(en, en) for _, en in pairs[40:50]]}, ["valid: 10 of 10 pairs are the"]),
+        ("in train", {"train": apart, "test": pairs[39:50]}, ["3 of 11 test sentences stand in"]),
+    ):
+        made(parts(tmp_path / name, **text), tmp_path / f"out {name}")
+        warned = [line for line in capsys.readouterr().err.splitlines() if "merges" not in line]
+        assert bool(told) == bool(warned), (name, warned)
+        assert all(any(one in line for line in warned) for one in told), (name, warned)
+    given = {"de": "given", "en": "given"}
+    made(tmp_path / "moses", tmp_path / "given", tokenizer=given)
+    assert "Moses" not in capsys.readouterr().err
+
+
 def test_text_without_pairs_to_merge(no_preprocess, tmp_path, capsys):
     alone = [(" ".join("abcdefgh"[n % 5 :]), " ".join("abcdefgh"[n % 4 :])) for n in range(60)]
     once = [("ab cd ef gh", "ij kl mn op")]

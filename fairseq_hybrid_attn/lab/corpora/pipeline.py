@@ -26,7 +26,7 @@ from ..files.json_files import write_json
 from ..files.processes import default_workers, locked
 from ..files.stages import Stage, Stages
 from ..files.text import count_lines, lines, write_lines
-from ..files.writing import check_folder
+from ..files.writing import check_for_fairseq
 from . import manifest
 from .binarise import align_training_text, binarise
 from .cleaning import select
@@ -77,7 +77,7 @@ def prepare(
 
 def make_folder(output: Path) -> None:
     """Make the output folder; refuse one with other files, which might be overwritten."""
-    check_folder(output)
+    check_for_fairseq(output, ":,")
     try:
         output.mkdir(parents=True, exist_ok=True)
         names = {path.name for path in output.iterdir() if not path.name.startswith(".partial-")}

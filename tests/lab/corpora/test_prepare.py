@@ -192,9 +192,10 @@ def test_text_that_cannot_be_used_is_refused(no_preprocess, tmp_path):
         with pytest.raises(UserError, match=said):
             made(folder, tmp_path / "out")
         assert read_manifest(tmp_path / "out") is None
-    with pytest.raises(UserError, match="fairseq splits paths at colons"):
-        made(parts(tmp_path / "whole"), tmp_path / "a:b/out")
-    assert not (tmp_path / "a:b").exists()
+    for name in ("a:b", "a,b"):
+        with pytest.raises(UserError, match=f"{name}/out: fairseq splits paths at '{name[1]}'"):
+            made(parts(tmp_path / "whole"), tmp_path / name / "out")
+        assert not (tmp_path / name).exists()
     made(parts(tmp_path / "whole"), tmp_path / "made")
     before = (tmp_path / "made/raw/train.de").read_bytes()
     with pytest.raises(UserError, match="which is overwritten"):

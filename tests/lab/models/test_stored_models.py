@@ -21,6 +21,7 @@ from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
 from fairseq_hybrid_attn.lab.models.sentences import Sentences
 from fairseq_hybrid_attn.lab.models.trained import corpus_like, find_model
 from fairseq_hybrid_attn.lab.runs.export_command import EXAMPLES_HEAD
+from fairseq_hybrid_attn.lab.runs.fairseq_commands import generate_command
 
 MODELS = sorted(path for path in (Path(USER_DIR).parent / "models").iterdir() if path.is_dir())
 FIRST, HYSAN = MODELS[1], MODELS[0]
@@ -225,6 +226,14 @@ def test_what_is_no_model_or_another(tmp_path):
     with pytest.raises(UserError, match="--data DIR"):
         load(shutil.copy(FIRST / "model.pt", tmp_path))
     assert load(tmp_path / "model.pt", data=FIRST, device="cpu").translate([LINE])
+    place = Path(shutil.copytree(FIRST, tmp_path / "10:30"))
+    comma = Path(shutil.copytree(FIRST, tmp_path / "a,b"))
+    for path, data in ((place, None), (place / "model.pt", comma), (FIRST / "model.pt", place)):
+        with pytest.raises(UserError, match="10:30.*: fairseq splits paths at ':'"):
+            load(path, data=data)
+    with pytest.raises(UserError, match="fairseq splits paths at ':'"):
+        generate_command(comma / "bin", place / "model.pt", "test", tmp_path, on_cpu=True)
+    assert load(comma, device="cpu").translate([LINE])  # only preprocessing splits there
     other = Path(shutil.copytree(FIRST, tmp_path / "other"))
     words = (other / "bin/dict.de.txt").read_text().split("\n")
     words[:2] = reversed(words[:2])  # as many words, in another order

@@ -6,9 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from texts import existing, letters, new_folder, pairs_of
+from texts import existing, new_folder, pairs_of
 
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.corpora.held_out import letters
 from fairseq_hybrid_attn.lab.files.text import ParallelWriter, lines, write_lines
 
 

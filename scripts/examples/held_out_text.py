@@ -12,9 +12,10 @@ import hashlib
 import sys
 from pathlib import Path
 
-from texts import letters, new_folder, pairs_of
+from texts import new_folder, pairs_of
 
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.corpora.held_out import HeldOut, letters
 from fairseq_hybrid_attn.lab.files.text import write_lines
 
 Pairs = list[tuple[str, str]]
@@ -37,13 +38,8 @@ def put_together(arguments: argparse.Namespace) -> str:
             parts["train"] += train
             parts["valid"] += valid
             parts[f"test.{name}"] = test
-    held_out = [pair for part, pairs in parts.items() if part != "train" for pair in pairs]
-    known = [set(map(letters, side)) for side in zip(*held_out, strict=True)]
-    train = [
-        pair
-        for pair in parts["train"]
-        if not any(letters(line) in side for line, side in zip(pair, known, strict=True))
-    ]
+    held_out = HeldOut(pair for part, pairs in parts.items() if part != "train" for pair in pairs)
+    train = [pair for pair in parts["train"] if pair not in held_out]
     left_out = len(parts["train"]) - len(train)
     parts["train"] = train
     inputs = [prefix for _, prefix in arguments.sentences + arguments.running]

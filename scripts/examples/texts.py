@@ -47,8 +47,3 @@ def new_folder(folder: Path, inputs: Iterable[Path]) -> Iterator[Path]:
         if folder.exists():
             shutil.rmtree(folder)
         complete.rename(folder)
-
-
-def letters(line: str) -> str:
-    """Return the letters and digits of a sentence, the same for two ways of writing it."""
-    return "".join(filter(str.isalnum, line.lower()))

@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _run(words: list[str]) -> None:
     for stream in (sys.stdout, sys.stderr):  # a terminal may know ASCII alone
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     everything = _parser()
     if words and not words[0].startswith("-") and words[0] not in COMMANDS:

@@ -17,6 +17,7 @@ from pathlib import Path
 from ...errors import UserError
 from ..files.text import ParallelWriter, lines
 from .definition import PARTS, Clean, Corpus
+from .words import has_spaces
 
 LONGEST_TOKEN = 1000  # characters; Moses drops pairs with a longer one
 
@@ -25,11 +26,11 @@ NumberedPair = tuple[int, tuple[str, str, str, str]]
 
 
 def fault(
-    source: str, target: str, clean: Clean, tokenised: tuple[bool, bool] = (True, True)
+    source: str, target: str, clean: Clean, has_words: tuple[bool, bool] = (True, True)
 ) -> str | None:
     """Return why a pair of sentences is dropped; None if it is kept.
 
-    A side that is not tokenised may be one long word, as in Japanese.
+    A side without words may be one long token, as Japanese is between spaces.
     """
     first, second = source.split(), target.split()
     shorter, longer = sorted((len(first), len(second)))
@@ -39,9 +40,9 @@ def fault(
         return "too few tokens"
     if clean.max_tokens and longer > clean.max_tokens:
         return "too many tokens"
-    if clean.max_ratio and longer / shorter > clean.max_ratio:
+    if clean.max_ratio and all(has_words) and longer / shorter > clean.max_ratio:
         return "length ratio"
-    sides = itertools.compress((first, second), tokenised)
+    sides = itertools.compress((first, second), has_words)
     if max(map(len, itertools.chain(*sides)), default=0) > LONGEST_TOKEN:
         return "a token too long"
     return None
@@ -54,7 +55,10 @@ def select(corpus: Corpus, text: Path, tokens: Path, raw: Path, tokenised: Path)
     each part, and ``dropped``: how many were dropped, by reason.
     """
     dropped: dict[str, Counter] = {part: Counter() for part in PARTS}
-    source, target = (corpus.tokenizer[language] != "none" for language in corpus.languages)
+    source, target = (
+        corpus.tokenizer[language] != "none" or has_spaces(language)
+        for language in corpus.languages
+    )
     rules = {"train": corpus.clean, "valid": corpus.clean if corpus.clean.valid else Clean()}
     with ExitStack() as stack:
         writers = {
@@ -89,10 +93,10 @@ def _files(part: str, corpus: Corpus, *folders: Path) -> list[Path]:
 
 
 def _cleaned(
-    pairs: Iterator[NumberedPair], clean: Clean, tokenised: tuple[bool, bool], reasons: Counter
+    pairs: Iterator[NumberedPair], clean: Clean, has_words: tuple[bool, bool], reasons: Counter
 ) -> Iterator[NumberedPair]:
     for pair in pairs:
-        problem = fault(*pair[1][2:], clean, tokenised)
+        problem = fault(*pair[1][2:], clean, has_words)
         if problem:
             reasons[problem] += 1
         else:

@@ -1,7 +1,8 @@
 """Find the archives of a corpus in a folder, or download them to it, and verify their checksums.
 
 A download goes to ``<file>.partial`` until it is complete, and is resumed there; in a later run
-only if the recipe has its checksum.  A page, such as one that asks to log in, is refused.
+only if the recipe has its checksum.  A page, such as one that asks to log in, is refused; without
+a checksum, an archive is read to its end before it gets its name.
 """
 
 from __future__ import annotations
@@ -24,16 +25,18 @@ from ..files.checksums import sha256
 from ..files.deleting import delete
 from ..files.processes import locked
 from .definition import Archive
+from .formats import read_through
 
 ATTEMPTS = 4  # at one URL, while only the connection fails
 PAUSE = 2.0  # seconds before the second attempt, twice that before the third, and so on
 TIMEOUT = 60  # seconds without a byte
 
-#: How an HTML page begins, after a byte order mark or a comment.
+#: How an HTML page begins, after a byte order mark, a declaration of XML or a comment.
 _HTML = re.compile(
-    rb"(\xef\xbb\xbf)?\s*(<!--.*?-->\s*)?<(!doctype\s+html|html|head|body)\b",
+    rb"(\xef\xbb\xbf)?\s*(<\?xml\b[^>]*>\s*)?(<!--.*?-->\s*)?<(!doctype\s+html|html|head|body)\b",
     re.IGNORECASE | re.DOTALL,
 )
+_XML = re.compile(rb"(\xef\xbb\xbf)?\s*<\?xml\b")
 
 #: Statuses worth another attempt at the same URL; 416 once the partial file is discarded.
 _TEMPORARY = (408, 416, 429, 500, 502, 503, 504)
@@ -83,7 +86,7 @@ def _download(archive: Archive, path: Path, say: Say) -> str:
         fault = _transfer_patiently(url, partial, say)
         if not fault:
             checksum = sha256(partial)
-            fault = _fault(archive, checksum, partial)
+            fault = _fault(archive, checksum, partial) or _damage(archive, partial)
             if not fault:
                 os.replace(partial, path)
                 return checksum
@@ -150,9 +153,20 @@ def _fault(archive: Archive, checksum: str, content: Path) -> str | None:
         start = file.read(1024)
     if not start:
         return "empty"
-    if _HTML.match(start):
-        return "an HTML page, perhaps an error's"
+    if _HTML.match(start) or (_XML.match(start) and not archive.file.endswith(".xml")):
+        return "an HTML page or XML, perhaps an error's"
     if archive.sha256:
         wanted = " or ".join(archive.sha256)
         return f"damaged or a different file: its sha256 is {checksum}, it should be {wanted}"
+    return None
+
+
+def _damage(archive: Archive, content: Path) -> str | None:
+    """What is wrong within an archive, of which no checksum tells."""
+    if archive.sha256 or not archive.file.endswith((".tgz", ".tar", ".gz", ".zip")):
+        return None
+    try:
+        read_through(content, is_tar=not re.search(r"(?<!\.tar)\.gz$", archive.file))
+    except UserError:
+        return "cut off, or no archive"
     return None

@@ -6,6 +6,7 @@ Archives are streamed line by line, never unpacked; a test set alone is held in 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import html
 import re
 import tarfile
@@ -45,6 +46,14 @@ def members(archive: Path, names: Collection[str]) -> Iterator[tuple[str, Iterat
             f"{archive} has no {' and no '.join(sorted(missing))}; "
             "it is another release, or cut off: delete it and get it again"
         )
+
+
+def read_through(archive: Path, is_tar: bool = True) -> None:
+    """Read an archive, or a single file that gzip compressed, to its end; refuse a damaged one."""
+    with _telling_damage(archive), gzip.open(archive) as alone:
+        for _, file in _files(archive) if is_tar else [("", alone)]:
+            while file.read(1 << 20):
+                pass
 
 
 @contextlib.contextmanager

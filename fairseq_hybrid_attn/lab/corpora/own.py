@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.text import pairs
+from ..files.text import lines, pairs
 from ..files.typed import read
 from ..files.yaml_files import read_mapping
 from .definition import PARTS, Archive, Corpus, GoldSet, check_gold, is_test
-from .words import base_language
+from .tokenisers import words_split_for_good
+from .words import LETTERS_ALONE, base_language, has_spaces
 
-_TOKENIZERS = {"ja": "mecab", "zh": "jieba"}  # by language, if not Moses
-_WORDS = {"zh": ("word_bleu",), "ja": (), "ko": ()}  # scores of words, if not of Moses'
+#: By language, if not Moses.
+_TOKENIZERS = {"ja": "mecab", "zh": "jieba", **dict.fromkeys(LETTERS_ALONE, "none")}
+_WORDS = {"zh": ("word_bleu",)}  # scores of words, if not of Moses'
 
 #: x.de and x.de.gz; not the endings of other files that are as short as a language's.
 _NAME = re.compile(
@@ -35,7 +39,7 @@ def own_corpus(
     source_lang: str | None = None,
     target_lang: str | None = None,
 ) -> Corpus:
-    """Return the recipe with the user's text, found by the names of its files alone.
+    """Return the recipe with the user's text, found by the names of its files.
 
     ``text`` is a folder that has train, valid and test, or one pair of files that is then split; or
     the two files of a pair.  Beside test or in its place, there may be any number of test.NAME.  By
@@ -47,12 +51,12 @@ def own_corpus(
     source, target = direction(corpus, common_languages(texts, told), source_lang, target_lang)
     paths = {stem: [files[source], files[target]] for stem, files in texts.items()}
     gold, gold_paths = gold_of(where[0], (source, target))
+    first = next(iter(paths.values()))
     tokenizer = {
-        language: _TOKENIZERS.get(base_language(language), "moses") for language in (source, target)
+        language: "none" if corpus.tokenizer[theirs] == "none" else _tokenizer(path, language)
+        for path, language, theirs in zip(first, (source, target), corpus.languages, strict=True)
     }
-    for language, theirs in zip((source, target), corpus.languages, strict=True):
-        if corpus.tokenizer[theirs] == "none":
-            tokenizer[language] = "none"
+    of_moses = ("tokenised_bleu",) if has_spaces(target) else ()
     # How many sentences to hold out, if the recipe says so.
     options = corpus.options if corpus.reader == "own" else {}
     sizes = {key: value for key, value in options.items() if key in ("valid", "test")}
@@ -75,9 +79,20 @@ def own_corpus(
         valid_every=None,
         expect={},
         about={},
-        scores=("bleu", *_WORDS.get(base_language(target), ("tokenised_bleu",))),
+        scores=("bleu", *_WORDS.get(base_language(target), of_moses)),
         licence=None,
     )
+
+
+@cache
+def _tokenizer(path: Path, language: str) -> str:
+    """That of a language; ``none`` if it would split words of this text for good."""
+    kind = _TOKENIZERS.get(base_language(language))
+    if kind or not words_split_for_good(lines(path), "moses", language):
+        return kind or "moses"
+    told = "cannot be put together again; its words are what is between spaces (tokenizer none)"
+    print(f"note: {path}: Moses' tokens of {language} {told}", file=sys.stderr)
+    return "none"
 
 
 def gold_of(folder: Path, languages: tuple[str, str]) -> tuple[GoldSet | None, list[Path]]:

@@ -26,7 +26,7 @@ from ..files.json_files import write_json
 from ..files.processes import default_workers, locked
 from ..files.stages import Stage, Stages
 from ..files.text import count_lines, lines, write_lines
-from ..files.writing import check_folder
+from ..files.writing import check_for_fairseq
 from . import manifest
 from .binarise import align_training_text, binarise
 from .cleaning import select
@@ -35,8 +35,10 @@ from .download import fetch, identify, place
 from .gold import prepare_gold
 from .manifest import Manifest
 from .readers import read as read_archives
+from .readers import refuse_unread
+from .remarks import remarks
 from .subwords import split_into_subwords
-from .tokenisers import KINDS, kytea_model, tokenise_file, tokeniser
+from .tokenisers import KINDS, MOSES, kytea_model, tokenise_file, tokeniser, words_split_for_good
 from .training_links import load_eflomal
 
 
@@ -75,7 +77,7 @@ def prepare(
 
 def make_folder(output: Path) -> None:
     """Make the output folder; refuse one with other files, which might be overwritten."""
-    check_folder(output)
+    check_for_fairseq(output, ":,")
     try:
         output.mkdir(parents=True, exist_ok=True)
         names = {path.name for path in output.iterdir() if not path.name.startswith(".partial-")}
@@ -100,6 +102,7 @@ class _Preparation:
         self.corpus, self.output, self.downloads = corpus, output, downloads
         self.shop, self.say = shop, shop.say
         self.workers, self.alignments = workers, align
+        refuse_unread(corpus)
         self.places = {item.file: place(item, downloads) for item in corpus.archives}
         # The stages whose folders are wanted.
         optional = {"gold": corpus.gold, "align": align}
@@ -210,8 +213,13 @@ class _Preparation:
             language = path.name.partition(".")[2]
             kind = corpus.tokenizer[language]
             tokenise_file(path, tokens / path.name, kind, language, self.workers, corpus.lowercase)
+            if kind in MOSES and words_split_for_good(lines(path), kind, language):
+                told = "cannot be put together again, which lowers scores; use the tokenizer none"
+                warn(f"{corpus.title}: {path.name}: the tokens of {kind} {told}")
         self.say("cleaning and splitting")
         selected = select(corpus, text, tokens, partial / "raw", partial / "tokenised")
+        for remark in remarks(corpus, partial / "raw"):
+            warn(f"{corpus.title}: {remark}")
         dropped = selected["dropped"]
         for part, reasons in facts["dropped"].items():
             if reasons:

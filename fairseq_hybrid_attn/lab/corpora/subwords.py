@@ -91,10 +91,14 @@ def _learn_merges(text: Iterator[str], model: Path, size: int) -> int:
     merges = io.StringIO()
     # Hide its progress bars.
     with contextlib.redirect_stderr(io.StringIO()):
-        learn_bpe(text, merges, size)
+        try:
+            learn_bpe(text, merges, size)
+        except ValueError:  # all words are single characters: only the format's version is there
+            if merges.getvalue().count("\n") != 1:
+                raise
     with writing(model) as file:
         file.write(merges.getvalue())
-    return merges.getvalue().count("\n") - 1  # the first line is the format's version
+    return merges.getvalue().count("\n") - 1
 
 
 def _learn_pieces(text: Iterator[str], model: Path, subwords: Subwords, coverage: float) -> int:
@@ -136,20 +140,28 @@ def _split_line(line: str, kind: str, model: Path) -> str:
     return _splitter(kind, model)(line)
 
 
+#: fairseq's own symbols, as pieces.
+_SYMBOL = re.compile(r"(?<!\S)<(s>|pad>|/s>|unk>)(?!\S)")
+
+
 def splitter(kind: str, model: Path) -> Callable[[str], str]:
-    """Load the function that splits a line of words into subwords with spaces between."""
+    """Load the function that splits a line of words into subwords with spaces between.
+
+    Where a piece is one of fairseq's symbols, it becomes two: fairseq would end the sentence there.
+    """
     try:
         if kind == "subword-nmt":
             from subword_nmt.apply_bpe import BPE
 
             with open(model, encoding="utf-8", newline="\n") as codes:
-                return BPE(codes).process_line
+                bpe = BPE(codes, merges=-1 if sum(1 for _ in codes) > 1 else 0)
+            return lambda line: _SYMBOL.sub(r"<@@ \1", bpe.process_line(line))
         import sentencepiece
 
         processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
     except (OSError, RuntimeError, UnicodeDecodeError):  # those of the two libraries
         raise UserError(f"{model}: this is no model of {kind}") from None
-    return lambda line: " ".join(processor.encode(line, out_type=str))
+    return lambda line: _SYMBOL.sub(r"< \1", " ".join(processor.encode(line, out_type=str)))
 
 
 _splitter = lru_cache(maxsize=2)(splitter)  # once in each process

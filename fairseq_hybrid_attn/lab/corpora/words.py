@@ -18,13 +18,18 @@ from ...errors import UserError
 #: before a word's first piece.
 SUBWORDS = ("none", "subword-nmt", "sentencepiece")
 
-#: Languages whose words neither Moses nor mteval-v13a separates.
-_WITHOUT_SPACES = ("zh", "ja", "ko")
+#: Languages whose words mteval-v13a does not separate; some for which sacrebleu has no words.
+LETTERS_ALONE = ("th", "lo", "km", "my", "bo", "dz")
+_WITHOUT_SPACES = ("zh", "ja", "ko", *LETTERS_ALONE)
 #: Their other codes, of ISO 639-2 and 639-3, and what is taken for one.
 _ALSO = {
     **dict.fromkeys(("zho", "chi", "cmn", "yue", "cn"), "zh"),
     **{"jpn": "ja", "jp": "ja", "kor": "ko"},
+    **{"tha": "th", "lao": "lo", "khm": "km", "mya": "my", "bur": "my"},
+    **{"bod": "bo", "tib": "bo", "dzo": "dz"},
 }
+
+MOSES_WORDS = "words of Moses"
 
 _CONTINUED = "@@"
 _BEGINS = "\u2581"
@@ -75,6 +80,13 @@ def kinds_of(sentences: Iterable[Sequence[str]]) -> list[str]:
         if continued and begins:
             break
     return ["subword-nmt"] * continued + ["sentencepiece"] * begins
+
+
+def looks_of(lines: Sequence[str]) -> list[str]:
+    """What lines look like that should be text: subwords, or words of Moses."""
+    looks = [f"subwords of {kind}" for kind in kinds_of(map(split_words, lines))]
+    marked = any(mark in line for line in lines for mark in ("&apos;", "&quot;", " @-@ "))
+    return looks + [MOSES_WORDS] * marked
 
 
 def check_kind(sentences: Iterable[Sequence[str]], kind: str) -> None:
@@ -141,5 +153,8 @@ def piece_links(
 
 
 def split_words(line: str) -> list[str]:
-    """Return the words of a line, split at the space alone: U+3000 is a word of Japanese texts."""
-    return [word for word in line.split(" ") if word]
+    """Return the words of a line, split at the space alone: U+3000 is a word of Japanese texts.
+
+    A line of white space alone, of any kind, is empty.
+    """
+    return [word for word in line.split(" ") if word] if line.strip() else []

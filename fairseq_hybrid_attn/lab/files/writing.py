@@ -38,10 +38,14 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | No
             raise UserError(f"{flag} {path} cannot be written: {error.strerror}") from error
 
 
-def check_folder(path: Path) -> None:
-    """Refuse a folder whose files fairseq would not find."""
-    if ":" in str(path.absolute()):
-        raise UserError(f"{path.absolute()}: fairseq splits paths at colons; name another folder")
+def check_for_fairseq(path: Path, marks: str = ":") -> None:
+    """Refuse a path that fairseq would split at one of these marks, and not find.
+
+    All its programs split at colons, fairseq-preprocess at commas as well.
+    """
+    if found := [mark for mark in marks if mark in str(path.absolute())]:
+        told = f"fairseq splits paths at {found[0]!r}; rename the folder, or name another"
+        raise UserError(f"{path.absolute()}: {told}")
 
 
 def file_identity(path: Path) -> tuple:

@@ -27,6 +27,7 @@ from ..corpora.tokenisers import tokeniser
 from ..files.checkpoints import read_checkpoint, setting
 from ..files.checksums import sha256
 from ..files.json_files import read_json
+from ..files.writing import check_for_fairseq
 
 CHECKPOINT, BEGUN = "model.pt", "begun.json"
 _DATA = "give --data DIR, the output of fairseq-hybrid prepare"
@@ -126,6 +127,8 @@ def find_model(path: Path, data: Path | None = None) -> TrainedModel:
                 f"{path}: the folder {trained_on} that it was trained on is gone; {_DATA}"
             )
         binary, manifest = _read_data(trained_on)
+    for part in (checkpoint, binary):
+        check_for_fairseq(part)
     languages = _languages(task, binary, manifest)
     found = TrainedModel(path, checkpoint, folder, binary, languages, manifest, settings)
     _check_files(found)

@@ -7,8 +7,8 @@
 A run, or a model that "export" made, says how text is tokenised and split into subwords, and with
 which beam and length penalty the run translated.  At a terminal each line is translated at once;
 otherwise thousands are read together, so that those of similar length share a batch, and are
-written before the next are read.  An empty line stays empty, and so does one that is too long for
-the model: a message names it, all others are translated, and the status is 1.
+written before the next are read.  A line of white space alone is left empty, and so is one that is
+too long for the model: a message names it, all others are translated, and the status is 1.
 
 --nbest prints N lines for each line.  --scores prints the score (as in the H- lines of
 fairseq-generate) before the translation, --alignments three columns after it: the tokens of the

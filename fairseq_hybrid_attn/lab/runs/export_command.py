@@ -26,6 +26,7 @@ from ..files.checkpoints import architecture, read_checkpoint
 from ..files.deleting import delete
 from ..files.json_files import write_json
 from ..files.text import read_lines
+from ..files.writing import check_for_fairseq
 from ..models.trained import BEGUN, CHECKPOINT, find_model
 from ..scores.counts import Score
 from ..scores.metrics import build_metric
@@ -52,6 +53,7 @@ def export(run: Path, output: Path) -> None:
     from ..models.averaging import write_checkpoint  # here: these import torch, which takes seconds
     from ..models.translator import load
 
+    check_for_fairseq(output)
     trained = find_model(run)
     result = read_result(trained.folder / "result.json")
     if result is None or not trained.settings:
@@ -87,7 +89,7 @@ def export(run: Path, output: Path) -> None:
     first = zip(source[:EXAMPLES], best[:EXAMPLES], strict=True)
     examples = {line: one.text if one else "" for line, one in first}
     told = card(translator, output, architecture(state), scores, examples, result)
-    (part / "README.md").write_text(told)
+    (part / "README.md").write_text(told, encoding="utf-8")
     part.rename(output)
 
 

@@ -14,6 +14,7 @@ from ...errors import UserError
 from ..config.settings import Settings
 from ..corpora.definition import GOLD_BASE, TEST_SETS
 from ..corpora.words import base_language
+from ..files.writing import check_for_fairseq
 from .devices import Devices, share_out
 
 USER_DIR = Path(__file__).resolve().parents[2]
@@ -267,6 +268,8 @@ def generate_command(
     ``languages`` are those of the checkpoint or the data, unless given.
     """
     source, target = languages or (None, None)
+    for path in (data, model):
+        check_for_fairseq(path)
     return [
         *("fairseq-generate", str(data), *flags(user_dir=user_dir or USER_DIR)),
         *flags(source_lang=source, target_lang=target, path=model, gen_subset=subset),

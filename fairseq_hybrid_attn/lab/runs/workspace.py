@@ -14,7 +14,7 @@ from ..corpora.manifest import Manifest, read_manifest
 from ..corpora.own import own_corpus, texts_of
 from ..files.checksums import sha256
 from ..files.text import lines
-from ..files.writing import check_folder
+from ..files.writing import check_for_fairseq
 from ..files.yaml_files import CONFIGS
 from ..scores import standard_scores
 from .devices import Devices
@@ -137,7 +137,7 @@ def make_workspace(
     else:
         scale = load_profile(profile or FULL.name, configs)
     place = Workspace(root.absolute(), configs.absolute(), scale, text, user_dir)
-    check_folder(place.runs / place.label)
+    check_for_fairseq(place.runs / place.label, ":,")
     return place
 
 

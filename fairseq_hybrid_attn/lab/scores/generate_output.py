@@ -11,7 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from ...errors import UserError
 from ..corpora.tokenisers import detokeniser
-from ..corpora.words import join_subwords, kinds_of, split_words
+from ..corpora.words import MOSES_WORDS, join_subwords, kinds_of, looks_of, split_words
 from ..files.text import few, read_lines
 
 #: Targets compared with the reference; and the least chrF of two texts of the same sentences,
@@ -21,7 +21,7 @@ _COMPARED, _ALIKE = 200, 30
 # Hypothesis: H-id, score, tokens.  An editor may have cut the tab before no tokens.
 _HYPOTHESIS = re.compile(r"H-(\d{1,9})\t[^\t]*(?:\t(.*))?", re.DOTALL)
 _TARGET = re.compile(r"T-(\d{1,9})\t(.*)", re.DOTALL)
-_SOURCE = re.compile(r"S-(\d{1,9})\t.*", re.DOTALL)
+_SOURCE = re.compile(r"S-(\d{1,9})(?:\t(.*))?", re.DOTALL)
 
 
 def read_generated(
@@ -57,13 +57,16 @@ def read_generated(
 
 
 def _read_output(path: Path) -> tuple[dict[int, str], dict[int, str]]:
-    """Tokens of each best hypothesis (line ``H-``) and target (``T-``), by sentence (from 0)."""
+    """Tokens of each best hypothesis (line ``H-``) and target (``T-``), by sentence (from 0).
+
+    The hypothesis of an empty source is empty, whatever the model makes of it.
+    """
     hypotheses: dict[int, str] = {}
     targets: dict[int, str] = {}
-    current = None
+    current, is_empty = None, False
     for number, line in enumerate(read_lines(path), start=1):
         if source := _SOURCE.fullmatch(line):
-            current = None
+            current, is_empty = None, not (source[2] or "").strip()
             _check_new(int(source[1]), hypotheses, path, number)
         elif target := _TARGET.fullmatch(line):
             targets[int(target[1])] = target[2].replace("<<unk>>", "<unk>")  # as in hypotheses
@@ -76,7 +79,7 @@ def _read_output(path: Path) -> tuple[dict[int, str], dict[int, str]]:
                 continue  # --nbest: the best comes first
             _check_new(sentence, hypotheses, path, number)
             current = sentence
-            hypotheses[sentence] = hypothesis[2] or ""
+            hypotheses[sentence] = "" if is_empty else hypothesis[2] or ""
     if not hypotheses:
         raise UserError(
             f"{path} has no H- lines: was fairseq-generate killed, or run with --quiet?"
@@ -137,20 +140,14 @@ def _warn_of_wrong_flags(lines: list[str], subwords: str, tokenizer: str) -> Non
             warn(f"hypotheses look like --subwords {kind}, not {subwords}")
     if subwords == "sentencepiece" and any(map(str.strip, lines)) and subwords not in kinds:
         warn("hypotheses have no \u2581: are their subwords joined already?")
-    if tokenizer == "none" and _is_moses(lines):
+    if tokenizer == "none" and MOSES_WORDS in looks_of(lines):
         warn("hypotheses look like --tokenizer moses, not none")
 
 
 def warn_if_not_text(lines: list[str], path: Path) -> None:
     """Warn of subwords and of Moses' tokens in what should be detokenised text."""
-    for kind in kinds_of(map(split_words, lines)):
-        warn(f"{path} looks like subwords of {kind}, not like text")
-    if _is_moses(lines):
-        warn(f"{path} looks like words of Moses, not like text")
-
-
-def _is_moses(lines: list[str]) -> bool:
-    return any(mark in line for line in lines for mark in ("&apos;", "&quot;", " @-@ "))
+    for look in looks_of(lines):
+        warn(f"{path} looks like {look}, not like text")
 
 
 def warn(message: str) -> None:

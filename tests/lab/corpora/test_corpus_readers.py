@@ -19,6 +19,7 @@ from refusals import check_refusals
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.corpora import formats, readers
 from fairseq_hybrid_attn.lab.corpora.definition import load_corpus
+from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.corpora.readers import wmt14, wmt17
 
 WMT14 = load_corpus("wmt14.en-de.hysan", CONFIGS)
@@ -355,6 +356,14 @@ def test_recipes_have_the_archives_that_their_readers_need():
         corpus = load_corpus(path.stem, CONFIGS)
         if wanted := needed.get(corpus.reader):
             assert {archive.file for archive in corpus.archives} == wanted, path.stem
+
+
+def test_an_archive_that_would_be_skipped_is_refused(tmp_path):
+    for corpus in (WMT14, WMT17, ASPEC, LDC):
+        *others, last = corpus.archives
+        renamed = replace(corpus, archives=(*others, replace(last, file=f"new/{last.file}")))
+        with pytest.raises(UserError, match=f"{corpus.reader} reads no new/{last.file}"):
+            prepare(renamed, tmp_path / corpus.name)  # without a download
 
 
 def test_memory_does_not_grow_with_the_archive(tmp_path):

@@ -1,17 +1,23 @@
 """Downloads from a local server that behaves and misbehaves like real ones."""
 
+import gzip
 import hashlib
 import http.server
+import io
+import random
 import threading
+import zipfile
 from pathlib import Path
 
 import pytest
+from corpora_made import tar
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.corpora import download
 from fairseq_hybrid_attn.lab.corpora.definition import Archive, parse
 
-CONTENT = b"\x1f\x8b" + bytes(range(256)) * 3000
+NOISE = random.Random(1).randbytes(768_000)  # which cannot be compressed
+CONTENT = tar({"a": NOISE})
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
@@ -23,6 +29,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.files, self.requests = {"/a.tgz": CONTENT}, []
         self.cuts = []  # after how many bytes the connection breaks, one for each request
         self.status = []  # statuses in place of the file, one for each request
+        self.without_length = []  # paths of what may be cut unseen
         self.ranges = True  # whether it knows Range, or refuses it
 
     def url(self, path="/a.tgz"):
@@ -34,6 +41,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         server, asked = self.server, self.headers.get("Range")
         server.requests.append((self.path, asked))
         content = server.files.get(self.path)
+        if content is not None and self.path in server.without_length:
+            self.send_response(200)
+            self.end_headers()
+            return self.wfile.write(content)
         if asked and server.ranges == "refused":
             return self.send_error(416)
         if server.status or content is None:
@@ -92,7 +103,7 @@ def test_broken_download_is_resumed_where_it_stopped(server, tmp_path):
     found, said = fetch(tmp_path, server.url(), sha256=SHA256)
     assert found == SHA256
     assert server.requests == [("/a.tgz", None), ("/a.tgz", "bytes=300000-")]
-    assert "broken off after 300,000 of 768,002 bytes" in said[1]
+    assert f"broken off after 300,000 of {len(CONTENT):,} bytes" in said[1]
     assert names(tmp_path) == ["a.tgz"]
     # Each attempt resumes the one before, and the next run the last of them.
     server.cuts, size = [1000] * download.ATTEMPTS, 1000 * download.ATTEMPTS
@@ -154,6 +165,8 @@ def test_a_page_is_no_archive(server, tmp_path):
     """Without a published checksum, its first bytes tell."""
     for file, content, fault in (
         ("a.tgz", PAGE, "an HTML page"),
+        ("a.en", b'<?xml version="1.0"?>\n' + PAGE, "an HTML page"),
+        ("a.en", b'<?xml version="1.0"?><Error>denied</Error>', "an HTML page or XML"),
         ("a.en", b"\xef\xbb\xbf" + PAGE, "an HTML page"),
         ("a.en", b"", "empty"),
     ):
@@ -166,8 +179,27 @@ def test_a_page_is_no_archive(server, tmp_path):
         with pytest.raises(UserError, match=f"{fault}.*Delete the file itself"):
             fetch(tmp_path, file=file)
         (tmp_path / file).unlink()
-    server.files["/a"] = b"Please log in: this is a text."
-    assert fetch(tmp_path, server.url("/a"), file="a.en")[0]
+    for file, text in ("a.en", "Please log in: this is a text."), ("a.xml", "<?xml?><seg>a</seg>"):
+        server.files["/a"] = text.encode()
+        assert fetch(tmp_path, server.url("/a"), file=file)[0]
+
+
+def test_an_archive_without_a_checksum_is_looked_into(server, tmp_path):
+    """What is cut off where no length tells, or any page; then the next address has the file."""
+    zipped = io.BytesIO()
+    with zipfile.ZipFile(zipped, "w") as file:
+        file.writestr("a", NOISE)
+    whole = {"a.tgz": CONTENT, "a.zip": zipped.getvalue()}
+    whole["a.de.gz"] = gzip.compress(NOISE)
+    server.without_length = ["/cut"]
+    for file, content in whole.items():
+        server.files[f"/{file}"] = content
+        for wrong in (content[:-5], content[:1000], content[:300_000], b"Please log in."):
+            server.files["/cut"] = wrong
+            folder = tmp_path / f"{file} {len(wrong)}"
+            found, said = fetch(folder, server.url("/cut"), server.url(f"/{file}"), file=file)
+            assert found == hashlib.sha256(content).hexdigest() and names(folder) == [file]
+            assert any("cut off, or no archive" in line for line in said)
 
 
 def test_a_checksum_in_a_recipe_is_one():

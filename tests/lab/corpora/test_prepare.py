@@ -3,7 +3,9 @@
 import gzip
 import hashlib
 import json
+import random
 import sys
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,8 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, read_manifest, tokenisers
 from fairseq_hybrid_attn.lab.corpora.cleaning import fault
-from fairseq_hybrid_attn.lab.corpora.definition import Clean, parse, with_options
+from fairseq_hybrid_attn.lab.corpora.definition import Clean, Subwords, parse, with_options
+from fairseq_hybrid_attn.lab.corpora.held_out import letters
 from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.corpora.subwords import sampled
 from fairseq_hybrid_attn.lab.corpora.words import join_subwords
@@ -73,7 +76,7 @@ def test_elsewhere_and_with_more_workers_it_is_the_same(prepared, tmp_path):
 
 def test_source_sentences_are_in_one_part_only(no_preprocess, tmp_path):
     pairs = sentences(100)  # twice, with another translation, and with spaces around
-    text = pairs + pairs + [(de, f"{en}!") for de, en in pairs] + [(f" {d} ", e) for d, e in pairs]
+    text = pairs + pairs + [(de, f"{en} x") for de, en in pairs] + [(f" {d} ", e) for d, e in pairs]
     manifest = made(write(tmp_path / "text", "x", text), tmp_path / "out")
     split = {part: pairs_of(tmp_path / "out", part) for part in ("train", "valid", "test")}
     sources = [{de.strip() for de, _ in found} for found in split.values()]
@@ -82,8 +85,20 @@ def test_source_sentences_are_in_one_part_only(no_preprocess, tmp_path):
     # Held-out sentences have their first translation; training pairs are there once.
     assert manifest.counts == {"train": 180, "valid": 5, "test": 5}
     assert set(split["test"]) < set(pairs)
-    held_out = {f"source sentence in {part}": 15 for part in ("test", "valid")}
-    assert manifest.dropped["train"] == {"duplicate": 180, **held_out}
+    assert manifest.dropped["train"] == {"duplicate": 180, "a side held out": 30}
+
+
+def test_no_sentence_is_in_two_parts(no_preprocess, tmp_path):
+    """Sources share translations, which differ in case and punctuation."""
+    marks = (".", "!", " .", "?")
+    text = [(f"{de[:-1]} {n}.", en[:-1] + marks[n]) for de, en in sentences(100) for n in range(4)]
+    text += [(mark * n, mark * n) for mark in "-=" for n in range(1, 31)]  # no letters at all
+    made(write(tmp_path / "text", "x", text), tmp_path / "out")
+    parts = [pairs_of(tmp_path / "out", part) for part in ("train", "valid", "test")]
+    assert len(parts[0]) > 300 and len(parts[1]) == len(parts[2]) == 23
+    for side in (0, 1):
+        held = [{letters(pair[side]) or pair[side] for pair in part} for part in parts]
+        assert not (held[0] & held[1] or held[0] & held[2] or held[1] & held[2])
 
 
 def test_sizes_of_held_out_sets(no_preprocess, tmp_path):
@@ -177,9 +192,10 @@ def test_text_that_cannot_be_used_is_refused(no_preprocess, tmp_path):
         with pytest.raises(UserError, match=said):
             made(folder, tmp_path / "out")
         assert read_manifest(tmp_path / "out") is None
-    with pytest.raises(UserError, match="fairseq splits paths at colons"):
-        made(parts(tmp_path / "whole"), tmp_path / "a:b/out")
-    assert not (tmp_path / "a:b").exists()
+    for name in ("a:b", "a,b"):
+        with pytest.raises(UserError, match=f"{name}/out: fairseq splits paths at '{name[1]}'"):
+            made(parts(tmp_path / "whole"), tmp_path / name / "out")
+        assert not (tmp_path / name).exists()
     made(parts(tmp_path / "whole"), tmp_path / "made")
     before = (tmp_path / "made/raw/train.de").read_bytes()
     with pytest.raises(UserError, match="which is overwritten"):
@@ -252,6 +268,44 @@ def test_treatment_is_the_recipes_and_words_are_the_languages(tmp_path):
     assert corpus.tokenizer == {"ja": "none", "en": "none"}
 
 
+#: Words in scripts and spellings that Moses splits at marks, joiners or apostrophes.
+SPLIT_BY_MOSES = {
+    "hi": "हिन्दी भाषा में अनुवाद करना बहुत कठिन है".split(),
+    "ta": "தமிழ் மொழி நான் வீடு சென்றேன் அவன் மரம் பூ".split(),
+    "fa": "می‌شود خانه کتاب‌ها درخت سگ نمی‌دانم آب گربه".split(),
+    "ca": "l'home casa d'aigua gos arbre l'escola foc gat".split(),
+    "fr": [unicodedata.normalize("NFD", w) for w in "été là chien à mère arbre où élan".split()],
+}
+
+
+def test_text_whose_tokens_cannot_be_put_together_is_not_tokenised(no_preprocess, tmp_path, capsys):
+    choose = random.Random(1)
+    for lang, words in SPLIT_BY_MOSES.items():
+        rows = [[choose.randrange(8) for _ in range(choose.randint(4, 9))] for _ in range(60)]
+        pairs = [
+            (" ".join(map(words.__getitem__, row)), " ".join(f"w{n}" for n in row)) for row in rows
+        ]
+        folder = write(tmp_path / lang, "x", pairs, (lang, "en"))
+        out = tmp_path / f"out {lang}"
+        made(folder, out)
+        assert read_manifest(out).tokenizer == {lang: "none", "en": "moses"}
+        assert f"Moses' tokens of {lang}" in capsys.readouterr().err
+        for line, pieces in zip(
+            lines(out / f"raw/test.{lang}"), lines(out / f"subwords/test.{lang}"), strict=True
+        ):
+            assert join_subwords(pieces, "subword-nmt") == line
+    # A recipe's own choice stays, with a warning.
+    made(tmp_path / "hi", tmp_path / "moses", tokenizer={"hi": "moses", "en": "moses"})
+    assert "train.hi: the tokens of moses cannot be put together" in capsys.readouterr().err
+
+
+def test_lengths_of_a_side_without_spaces_say_nothing(no_preprocess, tmp_path):
+    pairs = [("ฉันรักแมว" * (n + 1), "I love " + "many " * n + "cats") for n in range(40)]
+    manifest = made(write(tmp_path / "text", "x", pairs, ("th", "en")), tmp_path / "out")
+    assert manifest.dropped == {} and sum(manifest.counts.values()) == 40
+    assert own_corpus(recipe(), tmp_path / "text", "en").scores == ("bleu",)
+
+
 def test_fewer_subwords_than_there_are_or_than_characters(text, no_preprocess, tmp_path, capsys):
     out = tmp_path / "out"
     for kind in ("subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram"):
@@ -262,6 +316,61 @@ def test_fewer_subwords_than_there_are_or_than_characters(text, no_preprocess, t
     corpus = own_corpus(recipe(kind="sentencepiece-bpe", size=10), text)
     with pytest.raises(UserError, match="more characters than that; use more than 3"):
         prepare(corpus, out, workers=1)
+
+
+def test_text_that_looks_wrong_is_told(no_preprocess, tmp_path, capsys):
+    pairs = sentences(60)
+    pieces = [(de.replace("a", "a@@ "), en.replace("s", " \u2581s")) for de, en in pairs]
+    de, en = pairs[40][0].lower(), pairs[41][1].strip(".")  # each beside other words
+    apart = [(de, "x " * len(de.split())), ("y " * len(en.split()), en), pairs[42]]
+    for name, text, told in (
+        ("right", {}, []),
+        ("subwords", {"train": pieces[:40]}, ["train.de looks like subwords of subword-nmt"]),
+        ("moses", {"test": [("x &apos;s", "y")]}, ["test.de looks like words of Moses"]),
+        ("one", {"valid": [(en, en) for _, en in pairs[40:50]]}, ["valid: 10 of 10 pairs are the"]),
+        ("in train", {"train": apart, "test": pairs[39:50]}, ["3 of 11 test sentences stand in"]),
+    ):
+        made(parts(tmp_path / name, **text), tmp_path / f"out {name}")
+        warned = [line for line in capsys.readouterr().err.splitlines() if "merges" not in line]
+        assert bool(told) == bool(warned), (name, warned)
+        assert all(any(one in line for line in warned) for one in told), (name, warned)
+    given = {"de": "given", "en": "given"}
+    made(tmp_path / "moses", tmp_path / "given", tokenizer=given)
+    assert "Moses" not in capsys.readouterr().err
+
+
+def test_text_without_pairs_to_merge(no_preprocess, tmp_path, capsys):
+    alone = [(" ".join("abcdefgh"[n % 5 :]), " ".join("abcdefgh"[n % 4 :])) for n in range(60)]
+    once = [("ab cd ef gh", "ij kl mn op")]
+    for name, pairs in (("words of one character", alone), ("each pair once", once)):
+        held = [(x, x) for x in ("xy", "z")]
+        folder = parts(tmp_path / name, train=pairs, valid=held, test=held)
+        out = tmp_path / f"out {name}"
+        assert made(folder, out).subwords["learned"] == {"subwords.codes": 0}
+        assert "has only 0 merges" in capsys.readouterr().err
+        assert lines(out / "subwords/test.de") == ["x@@ y", "z"]
+
+
+def test_symbols_of_fairseq_are_words_like_others(tmp_path):
+    """Frequent ones, which are whole pieces; the last one is within a word."""
+    from fairseq.data import Dictionary
+
+    symbols = ("<s>", "<pad>", "</s>", "<unk>", "x<pad>")
+    rows = [symbols[n % 5 :] + symbols[: n % 3] for n in range(200)]
+    pairs = [(" ".join(row), " ".join(reversed(row))) for row in rows]
+    folder = parts(tmp_path / "text", train=pairs, test=pairs[:5])
+    for kind in ("subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram"):
+        out = tmp_path / kind
+        tokenizer = {"de": "none", "en": "none"}
+        made(folder, out, tokenizer=tokenizer, subwords=Subwords(kind, 60))
+        dictionary = Dictionary.load(str(out / "bin/dict.de.txt"))
+        for language in ("de", "en"):
+            text = lines(out / f"raw/test.{language}")
+            pieces = lines(out / f"subwords/test.{language}")
+            assert [join_subwords(line, Subwords(kind, 60).family) for line in pieces] == text
+            for line in pieces:
+                ids = dictionary.encode_line(line, add_if_not_exist=False).tolist()
+                assert min(ids[:-1]) >= dictionary.nspecial and ids[-1] == dictionary.eos()
 
 
 def test_sample_to_learn_from_is_taken_evenly(tmp_path):
@@ -341,4 +450,4 @@ def test_cleaning():
     ):
         assert fault(source, target, Clean(max_tokens=5, max_ratio=1.5)) == expected
     assert fault("a", "b", Clean(min_tokens=2)) == "too few tokens"
-    assert fault("あ" * 1001, "b", Clean(), tokenised=(False, True)) is None
+    assert fault("あ" * 1001, "b", Clean(), has_words=(False, True)) is None

@@ -57,9 +57,10 @@ def test_your_text_has_the_plain_set_first_and_the_others_by_name(tmp_path, no_p
 
 
 def test_an_incomplete_set_is_refused(tmp_path, no_preprocess):
-    corpus = own_corpus(recipe(), write(parts(tmp_path / "empty"), "test.news", []))
-    with pytest.raises(UserError, match=r"test\.news\.de: there are no sentences"):
-        prepare(corpus, tmp_path / "out", workers=1)
+    for news in ([], [("", ""), ("a", "\u3000"), ("\t", "b")]):
+        corpus = own_corpus(recipe(), write(parts(tmp_path / "empty"), "test.news", news))
+        with pytest.raises(UserError, match=r"test\.news\.de: there are no sentences"):
+            prepare(corpus, tmp_path / "out", workers=1)
     folder = write(parts(tmp_path / "text"), "test.news", NEWS)
     (folder / "test.news.en").unlink()
     with pytest.raises(UserError, match="each text must be in the same two languages"):

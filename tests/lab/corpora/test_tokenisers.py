@@ -37,6 +37,8 @@ def test_tokens():
         ("jieba", "zh", "我来到北京清华大学", "我 来到 北京 清华大学"),
         ("jieba", "zh", "Windows 10用3.14", "Windows 10 用 3.14"),
         ("none", "ja", "  そのまま 　で\tok ", "そのまま で ok"),
+        ("given", "ja", " \u3000 ok ", " \u3000 ok "),
+        ("given", "ja", " \u3000\t", ""),
     ):
         assert tokeniser(kind, lang)(text) == tokens, (kind, lang)
 

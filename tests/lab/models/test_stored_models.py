@@ -16,9 +16,12 @@ import fairseq_hybrid_attn
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora.definition import load_corpus
+from fairseq_hybrid_attn.lab.corpora.words import split_words
 from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
+from fairseq_hybrid_attn.lab.models.sentences import Sentences
 from fairseq_hybrid_attn.lab.models.trained import corpus_like, find_model
 from fairseq_hybrid_attn.lab.runs.export_command import EXAMPLES_HEAD
+from fairseq_hybrid_attn.lab.runs.fairseq_commands import generate_command
 
 MODELS = sorted(path for path in (Path(USER_DIR).parent / "models").iterdir() if path.is_dir())
 FIRST, HYSAN = MODELS[1], MODELS[0]
@@ -205,6 +208,15 @@ def test_long_and_unknown_text(translator, capsys):
     assert "1 of 2 lines have subwords" in capsys.readouterr().err
 
 
+def test_lines_of_white_space_are_empty(translator):
+    """Whatever the white space; fairseq's own search makes words of it."""
+    lines = ["", "  ", "\t", "\u00a0", "\u3000 \u2028", "\x1f"]
+    assert translator.translate([*lines, LINE])[:-1] == [[]] * len(lines)
+    sentences = Sentences.of_text(translator.task, lines, lines)  # as of a file in subwords
+    assert sentences.source == sentences.target == [[]] * len(lines)
+    assert split_words("a \u3000 b") == ["a", "\u3000", "b"]  # beside others it is a word
+
+
 def test_what_is_no_model_or_another(tmp_path):
     load = fairseq_hybrid_attn.load
     with pytest.raises(UserError, match="no such file or folder"):
@@ -214,6 +226,14 @@ def test_what_is_no_model_or_another(tmp_path):
     with pytest.raises(UserError, match="--data DIR"):
         load(shutil.copy(FIRST / "model.pt", tmp_path))
     assert load(tmp_path / "model.pt", data=FIRST, device="cpu").translate([LINE])
+    place = Path(shutil.copytree(FIRST, tmp_path / "10:30"))
+    comma = Path(shutil.copytree(FIRST, tmp_path / "a,b"))
+    for path, data in ((place, None), (place / "model.pt", comma), (FIRST / "model.pt", place)):
+        with pytest.raises(UserError, match="10:30.*: fairseq splits paths at ':'"):
+            load(path, data=data)
+    with pytest.raises(UserError, match="fairseq splits paths at ':'"):
+        generate_command(comma / "bin", place / "model.pt", "test", tmp_path, on_cpu=True)
+    assert load(comma, device="cpu").translate([LINE])  # only preprocessing splits there
     other = Path(shutil.copytree(FIRST, tmp_path / "other"))
     words = (other / "bin/dict.de.txt").read_text().split("\n")
     words[:2] = reversed(words[:2])  # as many words, in another order

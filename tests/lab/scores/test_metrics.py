@@ -38,6 +38,14 @@ def test_bleu_by_hand():
         assert value(name, "a b c x d e f", "a b c y d e f") == expected, name
 
 
+def test_bleu_of_languages_without_spaces_or_words_counts_characters():
+    for lang, sentence in (("th", "ผมกินข้าว"), ("khm", "ខ្ញុំញ៉ាំបាយ"), ("bo", "ང་ཁ་ལག་ཟ་")):
+        metric, length = build_metric("bleu", lang), len(sentence)
+        right = [n / (n + 1) for n in range(length - 1, length - 5, -1)]  # all but the last
+        assert metric.score([sentence[:-1] + "x"], [sentence]).value == fourth_root(*right)
+        assert "|tok:char|" in metric.signature()
+
+
 def test_case():
     texts = ["The a b c", "d e f g"], ["the a b c", "d e f g"]
     labels = "BLEU", "tokenised BLEU", "compound-split BLEU", "NIST BLEU", "WAT BLEU"

@@ -150,6 +150,14 @@ def test_missing_translations_can_count_as_empty(capsys):
     assert [found["value"] for found in result["scores"].values()] == [0, 0, 100, 0]
 
 
+def test_translations_of_empty_sources_are_empty():
+    lines = ["S-1\t", "H-1\t-1\twords of nothing", "H-1\t-2\tx", "S-0\ta", "H-0\t-1\tb c"]
+    lines += ["S-3\t\u3000", "H-3\t-1\tx", "S-2", "H-2\t-1\tx"]
+    write("out.txt", lines)
+    score(*generated(tokenizer="none"), *OUT)
+    assert Path("out.hyp").read_text() == "b c\n\n\n\n"
+
+
 def test_flags_that_tokens_contradict(capsys):
     write("one.txt", ["a dog"])
     for tokens, flags, warning in (

@@ -20,6 +20,10 @@ FOLDERS = {"train": "ASPEC-JE/train/", "valid": "ASPEC-JE/dev/", "test": "ASPEC-
 _FIELDS = ("similarity", "id", "number", "Japanese", "English")
 
 
+def takes(corpus: Corpus, file: str) -> bool:
+    return file.startswith(tuple(FOLDERS.values()))
+
+
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
     check_languages(corpus, "aspec", ("ja", "en"))
     for part, folder in FOLDERS.items():

@@ -25,6 +25,10 @@ _TAGS = re.compile("</?(title|description)>")
 _SEGMENT = re.compile(r'<seg id="[0-9]*">\s*(.*?)\s*</seg>')
 
 
+def takes(corpus: Corpus, file: str) -> bool:
+    return True  # whatever their names, all sets must be in them
+
+
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
     """Write training and test text; the recipe takes validation sentences from the former."""
     direction, tests = "-".join(corpus.languages), corpus.options.get("test", [])

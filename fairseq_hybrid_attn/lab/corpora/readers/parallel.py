@@ -13,11 +13,16 @@ from ...files.text import ParallelWriter, pairs
 from ..definition import NAMED_TEST, PARTS, Corpus, is_test
 from ..formats import archive_of, part_writer
 from ..gold import scored_rows
+from ..held_out import HeldOut
 
 LARGEST = 1000  # sentences of valid and of test, by default
 SHARE = 0.05  # of the sentences, at most
 
 Writers = dict[str, ParallelWriter]  # of each part
+
+
+def takes(corpus: Corpus, file: str) -> bool:
+    return any(file in names for names in corpus.files.values())
 
 
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
@@ -63,13 +68,14 @@ def copy(
         if corpus.files[part] == corpus.gold_text:
             rows = itertools.compress(rows, scored_rows(corpus, archives))
         writer = writers[PARTS[2] if is_test(part) else part]
-        before = writer.count
+        before, usable = writer.count, 0
         for pair in rows:
             write(writer, pair)
+            usable += all(map(str.strip, pair))
         if is_test(part):
             tests.append((part.removeprefix(NAMED_TEST), writer.count - before))
-            if writer.count == before:
-                raise UserError(f"{files[0]}: there are no sentences in it")
+            if not usable:
+                raise UserError(f"{files[0]}: there are no sentences with translations in it")
     return tests if corpus.has_named_tests else []
 
 
@@ -81,33 +87,39 @@ def write(writer: ParallelWriter, pair: tuple[str, str]) -> None:
 def split(corpus: Corpus, source: Path, target: Path, writers: Writers) -> dict[str, int]:
     """Split a pair of files by a hash of source; return how many pairs are dropped, by reason.
 
-    A source sentence is in one part only; test and valid have its first translation, and the
-    training text has no duplicate pairs.
+    No sentence of either language is in two parts; test and valid have a source's first
+    translation, and the training text has no duplicate pairs.
     """
-    sources = {
-        text.strip() for text, other in pairs(source, target) if text.strip() and other.strip()
-    }
-    shuffled = sorted(sources, key=lambda line: hashlib.sha256(line.encode()).digest())
-    default = max(1, min(LARGEST, int(len(sources) * SHARE)))
+    first: dict[str, str] = {}
+    for pair in pairs(source, target):
+        text, other = map(str.strip, pair)
+        if text and other:
+            first.setdefault(text, other)
+    shuffled = sorted(first, key=lambda line: hashlib.sha256(line.encode()).digest())
+    default = max(1, min(LARGEST, int(len(first) * SHARE)))
     tests, valids = (corpus.options.get(part) or default for part in ("test", "valid"))
-    if tests + valids >= len(sources):
+    part_of = dict.fromkeys(shuffled[:tests], "test")
+    tested = HeldOut((line, first[line]) for line in part_of)
+    others = (line for line in shuffled[tests:] if (line, first[line]) not in tested)
+    part_of.update(dict.fromkeys(itertools.islice(others, valids), "valid"))
+    if len(part_of) < tests + valids or len(part_of) == len(first):
         raise UserError(
-            f"{source} has {len(sources)} different sentences that are translated; with {tests} "
+            f"{source} has {len(first)} different sentences that are translated; with {tests} "
             f"for test and {valids} for valid none is left to train on"
         )
-    part_of = dict.fromkeys(shuffled[:tests], "test")
-    part_of.update(dict.fromkeys(shuffled[tests : tests + valids], "valid"))
+    held_out = HeldOut((line, first[line]) for line in part_of)
     dropped: Counter = Counter()
     written = set()  # hashes, to save memory
     for pair in pairs(source, target):
         sides = [side.strip() for side in pair]
-        part = part_of.get(sides[0], "train")
-        identity = "\n".join(sides if part == "train" else sides[:1]).encode()
-        key = hashlib.sha256(identity).digest()[:16]
+        key = hashlib.sha256("\n".join(sides).encode()).digest()[:16]
+        part = part_of.pop(sides[0], "train") if all(sides) else "train"
         if not all(sides):
             dropped["empty side"] += 1
+        elif part == "train" and sides in held_out:
+            dropped["a side held out"] += 1
         elif key in written:
-            dropped["duplicate" if part == "train" else f"source sentence in {part}"] += 1
+            dropped["duplicate"] += 1
         else:
             written.add(key)
             write(writers[part], pair)

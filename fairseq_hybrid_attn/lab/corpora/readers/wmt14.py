@@ -22,6 +22,10 @@ TEXTS = {
 TEST = "wmt14/test-full.tgz"
 
 
+def takes(corpus: Corpus, file: str) -> bool:
+    return file == TEST or any(file == archive for texts in TEXTS.values() for archive, _ in texts)
+
+
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
     check_languages(corpus, "wmt14", ("en", "de"))
     for part, texts in TEXTS.items():

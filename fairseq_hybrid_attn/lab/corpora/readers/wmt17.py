@@ -54,6 +54,10 @@ _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff
 _LATIN = re.compile("[A-Za-z]")
 
 
+def takes(corpus: Corpus, file: str) -> bool:
+    return file in (VALID[0], TEST[0], *(text.archive for text in TRAIN))
+
+
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
     """Write the three parts; return how many pairs were left out, by reason."""
     if corpus.languages != LANGUAGES:

@@ -64,7 +64,8 @@ WITHOUT_FAIRSEQ = ("runs", "table", "score", "lengths", "aer", "curves")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 #: A file or folder that cannot be used as it is.
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG)
-INTERRUPTED = 130  # the exit status that shells give a program ended by Ctrl-C
+#: The exit statuses that shells give a program ended by Ctrl-C, and by a pipe without a reader.
+INTERRUPTED, BROKEN_PIPE = 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -74,6 +75,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     exit with 2.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    _replace_closed_streams()
     try:
         try:
             _run(words)
@@ -88,9 +90,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         broken = isinstance(error, BrokenPipeError)  # the reader of our output, as head, has ended
         if not (broken or (error.filename is None and error.errno in _FULL)):
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more is written
-        if not broken:
-            raise UserError(f"the output cannot be written: {error.strerror}") from None
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nothing more is written
+        if isinstance(error.__context__, UserError):  # of the work itself
+            raise error.__context__ from None
+        if broken:
+            raise SystemExit(BROKEN_PIPE) from None
+        raise UserError(f"the output cannot be written: {error.strerror}") from None
+
+
+def _replace_closed_streams() -> None:
+    """Let no file take the place of a stream that was closed, and drop what is told to nobody."""
+    while (place := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(place)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def _run(words: list[str]) -> None:

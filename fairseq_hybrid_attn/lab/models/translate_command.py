@@ -63,6 +63,8 @@ def run(args: argparse.Namespace) -> None:
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # it tells of each dictionary
     translator = load(args.model, data=args.data, device=args.device, precision=args.precision)
     search = {"beam": args.beam, "lenpen": args.lenpen, "gnmt_lenpen": args.gnmt_lenpen}
+    if args.file is None and sys.stdin is None:
+        raise UserError("standard input is closed: name a FILE")
     interactive = args.file is None and sys.stdin.isatty()
     text = lines(args.file) if args.file else decoded(sys.stdin.buffer, "standard input")
     if sys.stdout is None:

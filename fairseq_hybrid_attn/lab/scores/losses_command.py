@@ -68,11 +68,6 @@ def run(args: argparse.Namespace) -> None:
         ]
         for name, found in compared.items()
     ]
-    headings = ["system", *("loss", f"loss - {base}", "p")[:shown], "models"]
-    print(Grid(headings, rows, left=1).terminal())
-    print(f"{args.gen_subset}: {len(tokens):,} sentences, {tokens.sum():,.0f} tokens")
-    notes = {statistics.FEW_SEEDS.get(len(models)) for models in systems.values()} - {None}
-    print("\n".join([statistics.HOW, *sorted(filter(None, notes))]))
     if args.json:
         found = {
             name: {
@@ -82,3 +77,8 @@ def run(args: argparse.Namespace) -> None:
             for name, models in systems.items()
         }
         write_json(args.json, {"subset": args.gen_subset, "systems": found})
+    headings = ["system", *("loss", f"loss - {base}", "p")[:shown], "models"]
+    print(Grid(headings, rows, left=1).terminal())
+    print(f"{args.gen_subset}: {len(tokens):,} sentences, {tokens.sum():,.0f} tokens")
+    notes = {statistics.FEW_SEEDS.get(len(models)) for models in systems.values()} - {None}
+    print("\n".join([statistics.HOW, *sorted(filter(None, notes))]))

@@ -92,7 +92,7 @@ def test_a_broken_pipe_ends_quietly(tmp_path):
     ) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
-    assert process.returncode == 0
+    assert process.returncode == 141
 
 
 def test_output_that_cannot_be_written_is_told(tmp_path):

@@ -98,18 +98,20 @@ def measure(
     text = Text(asked.subset, subwords=asked.subwords)
     loaded = list(put_on_text(models, text, asked.device, asked.max_tokens))
     usable = [model.usable(asked.sentences, skip_long=asked.skip_long) for model in loaded]
+    shown = [readable(loaded[0], usable[0])]
+    if asked.maps is not None:
+        shown = [maps.shown(loaded[0], "--maps", asked.maps, [], asked.skip_long)]
+    for model in loaded[1:]:
+        shown.append(maps.shown(model, "--maps", asked.maps, shown[0], asked.skip_long))
     test_set = read_test_set(next(iter(subjects.values())), asked.subset, loaded[0])
     made = [
         translate(asked, subject, model.subwords, test_set.references)
         for subject, model in zip(subjects.values(), loaded, strict=True)
     ]
     systems = {name: lines for name, (lines, _) in zip(subjects, made, strict=True)}
-    found: list[ModelFindings] = []
-    for subject, model, numbers, (_, command) in zip(
-        subjects.values(), loaded, usable, made, strict=True
-    ):
-        first = found[0].maps if found else None
-        found.append(look_into(subject, model, numbers, asked.maps, first, command))
+    commands = [command for _, command in made]
+    each = zip(subjects.values(), loaded, usable, shown, commands, strict=True)
+    found = [look_into(*of_model) for of_model in each]
     return Findings(
         command=list(asked.command),
         made=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -181,19 +183,13 @@ def look_into(
     subject: Subject,
     loaded: ModelOnText,
     measured: Sequence[int],
-    listed: str | None,
-    first: ModelMaps | None,
+    shown: Sequence[int],
     translating: list[str] | None,
 ) -> ModelFindings:
     """Run a model once for maps, gates and heads together.
 
-    Gates and heads are of the sentences ``measured`` (from 0), maps of those ``listed`` as for
-    ``--maps``, or the same as the ``first`` model's.
+    Gates and heads are of the sentences ``measured`` (from 0), maps of those ``shown``.
     """
-    if listed is None and first is None:
-        shown = readable(loaded, measured)
-    else:
-        shown = maps.shown(loaded, "--maps", listed, first, False)
     attentions = loaded.attentions(KINDS)
     gates, heads = Gates(attentions.layers), Heads(attentions.layers)
 

@@ -45,7 +45,7 @@ def glance_part(findings: Findings) -> Iterator[str]:
     caption = "A sentence, and the attention when its reference is forced on the decoder"
     yield item("sentences", caption, [findings.examples[first.number]])
     for number, model in enumerate(findings.models):
-        if kinds := small_maps(number, model.maps):
+        if kinds := small_maps(number, model.maps, first.number):
             yield item("patterns", model.name if several else "", kinds)
     if any(model.maps.sentences[0].units["words"] for model in findings.models):
         yield (

@@ -3,6 +3,7 @@
 import base64
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -272,7 +273,7 @@ def test_figures_show_the_weights():
     one = by_hand(weights[:1], "past").units["words"][ENCODER]
     (row,) = maps_figure.rows_of(one)
     assert [panel.title for panel in row.panels] == [f"head {h}\nbranch0" for h in (1, 2, 3)]
-    drawn = maps_figure.draw([row], one.queries, one.keys).axes
+    drawn = maps_figure.draw([row]).axes
     mask = np.triu(np.ones((4, 4), bool), 1)
     for axes, head in zip(drawn, range(3), strict=False):
         (image,) = axes.images
@@ -282,6 +283,50 @@ def test_figures_show_the_weights():
     assert [t.get_text() for t in drawn[0].get_yticklabels()] == ["w0", "w1", "w2", "</s>"]
     (row,) = maps_figure.rows_of(by_hand(weights).units["words"][ENCODER])
     np.testing.assert_allclose(row.panels[1].weights, weights[1].mean(0), rtol=1e-6)
+
+
+def test_compared_models_have_tokens_and_layers_of_their_own():
+    shallow = by_hand(np.full((1, 1, 3, 3), 1 / 3)).units["words"][ENCODER]
+    deep = by_hand(np.full((1, 1, 4, 4), 1 / 4), queries=["a", "b", "c"]).units["words"][ENCODER]
+    two = {name: 2 * getattr(deep, name) for name in ("layers", "weights", "allowed", "gates")}
+    rows = maps_figure.compared({"one": shallow, "other": replace(deep, **two)})
+    assert [row.title.split("\n")[0] for row in rows] == ["one", "other", "other"]
+    drawn = maps_figure.draw(rows).axes[: len(rows)]
+    short, long = ["w0", "w1", "</s>"], ["a", "b", "c", "</s>"]
+    queries, keys = (
+        [[t.get_text() for t in labels] for labels in of_side]
+        for of_side in (
+            [axes.get_yticklabels() for axes in drawn],
+            [axes.get_xticklabels() for axes in drawn],
+        )
+    )
+    assert queries == [short, long, long] and keys == [short, [], long]
+
+
+def test_a_sentence_that_one_model_cannot_take(in_data, analyse, capsys):
+    """The other's map stands alone; no map stands beside that of another sentence."""
+    flags = ("--sentences", "1,2", "--too-long", "skip", "--kinds", "encoder")
+    written = ("--json", "two.json", "--figures", "two", "--page", "two.html")
+    analyse("maps", "mma.pt", "short.pt", *flags, *written)
+    models = json.loads(Path("two.json").read_text())["models"]
+    numbers = [[one["sentence"] for one in model["sentences"]] for model in models]
+    assert numbers == [[1, 2], [2]] and "short: 1 sentences are longer" in capsys.readouterr().err
+    names = {path.stem for path in Path("two").iterdir()}
+    assert names == {
+        "sentence1.encoder.model1",
+        *(f"sentence2.{what}" for what in ("encoder.model1", "encoder.model2", "compare")),
+    }
+
+
+def test_a_missing_sentence_in_a_browser(in_data, analyse, browser):
+    flags = ("mma.pt", "short.pt", "--sentences", "1,2", "--too-long", "skip")
+    analyse("maps", *flags, "--page", "two.html")
+    _, (short,) = expected(analyse, *flags)
+    shown = Shown(browser, in_data / "two.html")
+    assert "no such attention" in shown.page.locator(".maps-plot").nth(1).text_content()
+    shown.choose("sentence", "2: ja")
+    close(shown.plot(1), np.mean(short["words"]["encoder"]["layers"][0]["weights"][0], axis=0))
+    assert not shown.faults
 
 
 def test_figures_and_data_of_the_command(in_data, analyse):

@@ -118,6 +118,9 @@ def find_model(path: Path, data: Path | None = None) -> TrainedModel:
         if not (setting(of_all, "model") or setting(of_all, "arch")):
             told = "it has weights, but no settings of its model"
             raise UserError(f"{path} is not a fairseq checkpoint: {told}")
+        sides = {name.partition(".")[0] for name in state["model"]}
+        if "decoder" in sides and "encoder" not in sides:
+            raise UserError(f"{path} is a language model; give a model that translates")
         task = setting(of_all, "task") if isinstance(of_all, dict) else of_all
     if binary is None:
         trained_on = Path(str(setting(task, "data") or "").split(":")[0])

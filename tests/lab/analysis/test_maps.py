@@ -371,14 +371,16 @@ def test_what_is_wrong_with_a_checkpoint_is_reported(in_data, tmp_path):
         with pytest.raises(UserError, match=problem):
             main(["maps", path, "--data", str(data), "--subwords", "none", "--json", "x.json"])
 
-    renamed, cut = (torch.load("mma.pt", weights_only=True) for _ in range(2))
+    renamed, cut, lm = (torch.load("mma.pt", weights_only=True) for _ in range(3))
     renamed["cfg"]["model"]["_name"] = "transformer_x"
     del cut["model"]["decoder.embed_tokens.weight"]
+    lm["model"] = {name: w for name, w in lm["model"].items() if name.startswith("decoder.")}
     for content, problem in (
         ({"state_dict": {}}, "is not a fairseq checkpoint: it holds no model"),
         ({"model": {"w": torch.zeros(1)}}, "it has weights, but no settings of its model"),
         (torch.nn.Linear(1, 1), "it refers to torch.nn.modules.linear.Linear, which might run"),
         (renamed, "its architecture transformer_x is registered neither by fairseq nor by"),
+        (lm, "foreign.pt is a language model"),
         (cut, "cannot be loaded: Error.* Missing key.*decoder.embed_tokens"),
     ):
         torch.save(content, "foreign.pt")

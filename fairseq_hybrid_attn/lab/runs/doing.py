@@ -50,7 +50,7 @@ def own_plan(
     place: Workspace,
     systems: Sequence[str],
     seeds: tuple[int, ...] = (1,),
-    name: str = "systems",
+    name: str | None = None,
     shared: Shared = Shared(),
 ) -> Plan:
     """The plan of the table ``own/NAME`` of systems on the user's text."""
@@ -62,7 +62,7 @@ def own_plan(
         place = replace(place, own=replace(place.own, like=model.checkpoint), profile=profile)
         base, start = settings_from(model), f"{name_of(model)}, as it is"
     how = shared.flags, shared.given, place.profile, place.configs
-    table = own_table(name, systems, *how, base, start)
+    table = own_table("systems" if name is None else name, systems, *how, base, start)
     return make_plan(table, place, [], [], seeds)
 
 

@@ -146,7 +146,7 @@ def add_own(parser: argparse.ArgumentParser) -> None:
     add_seeds(parser)
     group = parser.add_argument_group("of your text, besides fairseq-train's flags after --")
     text = "of the comparison (default: systems)"
-    group.add_argument("--name", default="systems", metavar="NAME", help=text)
+    group.add_argument("--name", metavar="NAME", help=text)
     for flag, (_, _, told) in SIZES.items():
         told = f"{told} (default: the profile's)"
         group.add_argument(f"--{flag}", type=positive, metavar="N", help=told)

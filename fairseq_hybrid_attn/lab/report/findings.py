@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from ..files.text import read_lines
 from ..models import KINDS
 from ..models.attentions import SentenceAttention
 from ..models.on_text import ModelOnText, Text, note, put_on_text
+from ..probing import results
 from ..runs.fairseq_commands import RunFolder, flags
 from ..scores.generate_output import read_generated
 from ..scores.lengths import ScoresByLength
@@ -92,7 +93,7 @@ def measure(
     comparison: dict | None = None,
 ) -> Findings:
     """Translate the test set with the models, score that, and look into them."""
-    curves = read_curves(log_files(subjects))
+    curves = [curve for name, subject in subjects.items() for curve in curves_of(name, subject)]
     # Sentences first: what cannot be compared shows before hours of work.
     models = {name: subject.trained for name, subject in subjects.items()}
     text = Text(asked.subset, subwords=asked.subwords)
@@ -149,13 +150,16 @@ def translate(
     return read_generated(output, [references], *how)[0], command
 
 
-def log_files(subjects: Mapping[str, Subject]) -> Iterator[tuple[str, Path]]:
-    for name, subject in subjects.items():
+def curves_of(name: str, subject: Subject) -> list[Curve]:
+    """What the log that was found has; a note if that is nothing."""
+    told = f"there is no train.log beside {subject.trained.checkpoint}"
+    try:
         if subject.log:
-            yield name, subject.log
-        else:
-            where = f"there is no train.log beside {subject.trained.checkpoint}"
-            note(f"{name}: no learning curves: {where}")
+            return read_curves([(name, subject.log)])
+    except UserError as error:
+        told = str(error)
+    note(f"{name}: no learning curves: {told}")
+    return []
 
 
 def read_probing(
@@ -163,10 +167,15 @@ def read_probing(
 ) -> dict[str, dict]:
     """The results of ``--probing`` by the models' names, in their order."""
     found, paths = {}, dict(given)
+
+    def use(content: dict) -> list:
+        shown = results.grid({"": content}), results.notes({"": content})
+        return [*shown, content["model"], content["model_sha256"]]
+
     for name, subject in subjects.items():
         if path := paths.get(name):
-            keys = {"tasks", "groups", "classifier", "model_sha256"}
-            found[name] = probed = read_written(f"--probing {path}", path, "probe --json", keys)
+            written = f"--probing {path}", path, "probe --json", use
+            found[name] = probed = read_written(*written)
             if probed["model_sha256"] != subject.sha256:
                 raise UserError(
                     f"--probing {name}={path} is of {probed['model']}, which is or was another "

@@ -108,6 +108,12 @@ def test_models_load_nothing_but_fairseq_and_leave_logging_alone():
     assert python(f"{loading}; {shown}")[-1] == "30 []"
 
 
+def test_warnings_may_be_errors():
+    """fairseq's decorators are outdated, which is no reason to install another one."""
+    strict = "import warnings; warnings.simplefilter('error')"
+    assert python(f"{strict}; import fairseq_hybrid_attn.models; print('known')") == ["known"]
+
+
 def test_numpy_2():
     """What stock fairseq cannot do there works once the models are imported."""
     found = python(f"import fairseq_hybrid_attn.models\n{NUMPY}")

@@ -86,7 +86,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(INTERRUPTED) from None
     except OSError as error:
         if error.filename is not None and error.errno in (*_FULL, *_REFUSED):
-            raise UserError(f"{error.filename}: {error.strerror}") from None
+            full = error.filename2 if error.errno in _FULL else None  # what was copied to
+            raise UserError(f"{full or error.filename}: {error.strerror}") from None
         broken = isinstance(error, BrokenPipeError)  # the reader of our output, as head, has ended
         if not (broken or (error.filename is None and error.errno in _FULL)):
             raise

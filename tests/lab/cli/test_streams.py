@@ -1,6 +1,7 @@
 """Standard streams that are closed, or that nobody reads."""
 
 import contextlib
+import errno
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 from cli import USER_DIR, environment
 
 from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.lab.cli import command_line
 from fairseq_hybrid_attn.lab.cli.command_line import main
 
 TEXT = "--data bin --source text.de --target text.en --subwords subword-nmt --device cpu"
@@ -43,6 +45,13 @@ def test_files_are_written_though_nobody_reads_the_output(made, in_data, tmp_pat
         (in_data / name).write_text("0-0\n0-0\n\n0-0\n")
     end = run_unread(*WRITING[made].split(), tmp_path / made)
     assert end.code == 141 and (tmp_path / made).stat().st_size
+
+
+def test_a_full_disk_is_where_a_copy_goes(monkeypatch):
+    full = OSError(errno.ENOSPC, "No space left on device", "from", None, "to")
+    monkeypatch.setattr(command_line, "_run", mock.Mock(side_effect=full))
+    with pytest.raises(UserError, match="^to: No space"):
+        main(["export"])
 
 
 def test_a_mistake_is_told_though_nobody_reads_the_output(in_data):

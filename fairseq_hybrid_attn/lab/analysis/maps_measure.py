@@ -163,6 +163,8 @@ def sentence_maps(
     source, target = sentences.source[number], sentences.translations[number]
     subwords = model.subwords
     source_words, target_words = (_words(side, subwords) for side in (source, target))
+    show, show_target = model.shown
+    shown = {"source": show, "read": show_target, "predicted": show_target}
     # Of each side of a map: the subwords, and which of them are a word.
     sides = {
         "source": ([*source, END], [*source_words, [len(source)]]),
@@ -192,14 +194,17 @@ def sentence_maps(
         )
         units["subwords"][kind] = pieces
         of_queries, of_keys = (
-            [text_of(word, tokens, subwords) or tokens[word[0]] for word in words]
-            for words, tokens in ((query_words, queries), (key_words, keys))
+            [named(text_of(word, tokens, subwords) or tokens[word[0]]) for word in words]
+            for named, words, tokens in (
+                (shown[axes[kind][0]], query_words, queries),
+                (shown[axes[kind][1]], key_words, keys),
+            )
         )
         units["words"][kind] = pieces.merged(query_words, key_words, (of_queries, of_keys))
     return SentenceMaps(
         number=number,
-        source=[text_of(word, source, subwords) for word in source_words],
-        target=[text_of(word, target, subwords) for word in target_words],
+        source=[show(text_of(word, source, subwords)) for word in source_words],
+        target=[show_target(text_of(word, target, subwords)) for word in target_words],
         units=units,
     )
 

@@ -137,6 +137,13 @@ def _run(words: list[str]) -> None:
                 hint = ""
             hint += " (flags of fairseq-train follow after --)"
         parser.error(f"unrecognized arguments: {wrong}{hint}")
+    ours = (word.partition("=")[0] for word in others)
+    if mine := [flag for flag in ours if flag in parser._option_string_actions]:
+        from fairseq.options import get_training_parser
+
+        theirs = get_training_parser()._option_string_actions
+        if misplaced := [flag for flag in mine if flag not in theirs]:
+            parser.error(f"{misplaced[0]} is of fairseq-hybrid {name}: write it before --")
     args.others = others
     args.command_line = ["fairseq-hybrid", *words]
     args.user_dir = import_user_dir(args.user_dir)

@@ -173,7 +173,8 @@ class _Preparation:
 
         make, depends = functools.partial(self.text, archives), [treatment, text, kytea]
         made = stage("text", "reading the text", make, ("raw", "tokenised"), depends)
-        title = f"subwords: learning and applying {corpus.subwords.kind}"
+        does = "applying the model's" if like else "learning and applying"
+        title = f"subwords: {does} {corpus.subwords.kind}"
         how: object = [asdict(corpus.subwords), like] if like else asdict(corpus.subwords)
         subwords = stage("subwords", title, self.split, ("subwords",), how, made)
         joined = corpus.subwords.one_dictionary

@@ -11,6 +11,7 @@ subwords/          the models that split words
 
 from __future__ import annotations
 
+import html
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -83,6 +84,11 @@ class TrainedModel:
             return None
         source, target = (self.prepared / form / f"{subset}.{lang}" for lang in self.languages)
         return (source, target) if source.is_file() and target.is_file() else None
+
+    def shown(self, language: str) -> Callable[[str], str]:
+        """The function that shows a word as in text: Moses writes ``&apos;`` for an apostrophe."""
+        moses = self.manifest and self.manifest.tokenizer[language] in ("moses", "given")
+        return html.unescape if moses else str
 
     def preparation(self, language: str) -> Callable[[str], str]:
         """The function that turns a line of text into subwords with spaces between."""

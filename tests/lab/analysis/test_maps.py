@@ -1,6 +1,7 @@
 """Attention maps: words of subwords, data, figures, and the page in a real browser."""
 
 import base64
+import html
 import json
 import sys
 from dataclasses import replace
@@ -30,12 +31,11 @@ from fairseq_hybrid_attn.lab.models.attentions import (
 from fairseq_hybrid_attn.patterns import GLOBAL, PAST
 
 
-def maps_of(attentions, seen, source, target, subwords="subword-nmt"):
+def maps_of(attentions, seen, source, target, subwords="subword-nmt", shown=(str, str)):
     """The maps of a sentence and its translation in these subwords."""
     sentences = SimpleNamespace(source=[source], translations=[target])
-    return sentence_maps(
-        SimpleNamespace(sentences=sentences, subwords=subwords), attentions, 0, seen
-    )
+    model = SimpleNamespace(sentences=sentences, subwords=subwords, shown=shown)
+    return sentence_maps(model, attentions, 0, seen)
 
 
 def a_sentence(name="hysan-gated"):
@@ -75,6 +75,15 @@ def test_a_sentence_of_nothing_but_marks_is_a_word():
     maps = maps_of(attentions, seen, ["@@"] * 5, target)
     assert maps.units["words"][ENCODER].keys == ["@@", "</s>"]
     np.testing.assert_allclose(maps.units["words"][ENCODER].weights[0].sum(-1), 1, atol=1e-5)
+
+
+def test_words_are_shown_as_in_text():
+    attentions, seen, (source, _) = a_sentence()
+    maps = maps_of(attentions, seen, source, ["&ap@@", "os;", "s"], shown=(str, html.unescape))
+    words = maps.units["words"]
+    assert maps.target == ["'", "s"] and words[CROSS].queries == ["'", "s", "</s>"]
+    assert words[DECODER].keys == ["<s>", "'", "s"]
+    assert maps.units["subwords"][CROSS].queries[:2] == ["&ap@@", "os;"]
 
 
 def by_hand(weights, allowed=None, queries=None):

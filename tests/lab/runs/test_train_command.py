@@ -240,10 +240,11 @@ def test_flags_of_fairseq_follow_after_dashes(capsys):
     for flag, told in {
         "--lr": "--lr (flags of fairseq-train follow after --)",  # though it is like --slurm
         "--tokenss": "--tokenss; did you mean --tokens? (flags of",
+        "-- --tokens": "--tokens is of fairseq-hybrid compare: write it before --",
         "--dropuot": "(flags of fairseq-train follow after --)",  # though it is like --output
     }.items():
         with pytest.raises(SystemExit):
-            main(["compare", "--text", "text", "transformer", flag, "20"])
+            main(["compare", "--text", "text", "transformer", *flag.split(), "20"])
         assert told in capsys.readouterr().err
 
 

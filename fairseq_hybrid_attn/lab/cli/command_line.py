@@ -137,8 +137,8 @@ def _run(words: list[str]) -> None:
                 hint = ""
             hint += " (flags of fairseq-train follow after --)"
         parser.error(f"unrecognized arguments: {wrong}{hint}")
-    ours = (word.partition("=")[0] for word in others)
-    if mine := [flag for flag in ours if flag in parser._option_string_actions]:
+    behind = [word.partition("=")[0] for word in others]
+    if mine := [flag for flag in behind if flag in parser._option_string_actions]:
         from fairseq.options import get_training_parser
 
         theirs = get_training_parser()._option_string_actions

@@ -45,7 +45,7 @@ def workspace(args: argparse.Namespace, by_size: bool = False) -> Workspace:
 
 
 def add_row(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("row", metavar="PAPER/TABLE/ROW")
+    parser.add_argument("row", metavar="PAPER/TABLE/ROW|RUN")
     parser.add_argument("--column", metavar="NAME", help="needed if the table has several")
     parser.add_argument("--seed", type=positive, default=1, metavar="N")
 

@@ -81,8 +81,8 @@ def run(args: argparse.Namespace) -> None:
     print(Grid(headings, rows, left=1).terminal())
     print(f"{args.gen_subset}: {len(tokens):,} sentences, {tokens.sum():,.0f} tokens")
     notes = {statistics.FEW_SEEDS.get(len(models)) for models in systems.values()} - {None}
-    for name, of_name in compared.items():
-        of_both = of_name.difference.by_seed if of_name.difference else {}
+    for name, of_system in compared.items():
+        of_both = of_system.difference.by_seed if of_system.difference else {}
         if 0 < len(of_both) < max(len(systems[name]), len(systems[base])):
             print(f"{name} - {base}: of seeds {', '.join(map(str, of_both))}")
     print("\n".join([statistics.HOW, *sorted(filter(None, notes))]))

@@ -59,9 +59,6 @@ def run(args: argparse.Namespace) -> None:
             )
     gold = gold_of(args, lengths, sentences)
     counts = {str(path): count(links, gold.sentences) for path, links in alignments.items()}
-    if lengths is None:
-        print("links are not checked against the text: that needs --source and --target")
-    print_rates(gold, counts)
     if args.json:
         systems = {
             name: {
@@ -71,6 +68,9 @@ def run(args: argparse.Namespace) -> None:
             for name, of_all in counts.items()
         }
         write_json(args.json, {**gold_as_dict(args, gold), "systems": systems})
+    if lengths is None:
+        print("links are not checked against the text: that needs --source and --target")
+    print_rates(gold, counts)
 
 
 def gold_of(args: argparse.Namespace, lengths: Lengths | None, sentences: int) -> Gold:

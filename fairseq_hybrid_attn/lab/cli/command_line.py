@@ -64,7 +64,8 @@ WITHOUT_FAIRSEQ = ("runs", "table", "score", "lengths", "aer", "curves")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 #: A file or folder that cannot be used as it is.
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG)
-INTERRUPTED = 130  # the exit status that shells give a program ended by Ctrl-C
+#: The exit statuses that shells give a program ended by Ctrl-C, and by a pipe without a reader.
+INTERRUPTED, BROKEN_PIPE = 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -74,6 +75,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     exit with 2.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    _replace_closed_streams()
     try:
         try:
             _run(words)
@@ -84,13 +86,25 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(INTERRUPTED) from None
     except OSError as error:
         if error.filename is not None and error.errno in (*_FULL, *_REFUSED):
-            raise UserError(f"{error.filename}: {error.strerror}") from None
+            full = error.filename2 if error.errno in _FULL else None  # what was copied to
+            raise UserError(f"{full or error.filename}: {error.strerror}") from None
         broken = isinstance(error, BrokenPipeError)  # the reader of our output, as head, has ended
         if not (broken or (error.filename is None and error.errno in _FULL)):
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more is written
-        if not broken:
-            raise UserError(f"the output cannot be written: {error.strerror}") from None
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nothing more is written
+        if isinstance(error.__context__, UserError):  # of the work itself
+            raise error.__context__ from None
+        if broken:
+            raise SystemExit(BROKEN_PIPE) from None
+        raise UserError(f"the output cannot be written: {error.strerror}") from None
+
+
+def _replace_closed_streams() -> None:
+    """Let no file take the place of a stream that was closed, and drop what is told to nobody."""
+    while (place := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(place)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def _run(words: list[str]) -> None:
@@ -123,6 +137,13 @@ def _run(words: list[str]) -> None:
                 hint = ""
             hint += " (flags of fairseq-train follow after --)"
         parser.error(f"unrecognized arguments: {wrong}{hint}")
+    behind = [word.partition("=")[0] for word in others]
+    if mine := [flag for flag in behind if flag in parser._option_string_actions]:
+        from fairseq.options import get_training_parser
+
+        theirs = get_training_parser()._option_string_actions
+        if misplaced := [flag for flag in mine if flag not in theirs]:
+            parser.error(f"{misplaced[0]} is of fairseq-hybrid {name}: write it before --")
     args.others = others
     args.command_line = ["fairseq-hybrid", *words]
     args.user_dir = import_user_dir(args.user_dir)

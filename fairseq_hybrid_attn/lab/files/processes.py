@@ -30,6 +30,9 @@ MODULES = {
     "fairseq-generate": "fairseq_cli.generate",
     "fairseq-hybrid": "fairseq_hybrid_attn",
 }
+#: Without assertions, fairseq does not write its checkpoints; with warnings as errors, it does not
+#: import.
+_NOT_PASSED = ("PYTHONOPTIMIZE", "PYTHONWARNINGS")
 SECONDS_TO_END = 10
 MOST_SHOWN = 300  # characters of an error
 
@@ -153,8 +156,7 @@ def run_program(
             with _no_signals() if ends_with_us else contextlib.nullcontext():
                 process = subprocess.Popen(
                     [sys.executable, "-m", MODULES[command[0]], *command[1:]],
-                    # Without assertions, fairseq does not write its checkpoints.
-                    env={k: v for k, v in started.items() if k != "PYTHONOPTIMIZE"},
+                    env={name: started[name] for name in started if name not in _NOT_PASSED},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,

@@ -13,6 +13,15 @@ from typing import BinaryIO
 from ...errors import UserError
 
 
+def say(line: str) -> None:
+    """Print a line of progress at once, whole even if several threads print.
+
+    Work goes on if nobody can read it.  At the end, the command then fails.
+    """
+    with contextlib.suppress(OSError):
+        print(f"{line}\n", end="", flush=True)
+
+
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None]) -> None:
     """Check up front that output files, by flag, can be written and overwrite no input.
 

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
     from ..analysis import maps_page  # here: these import torch, which takes seconds
     from ..models.loading import device_of
     from .findings import measure, read_probing
-    from .parts import page
+    from .parts import compared, page
     from .subjects import Request, find_subject
 
     logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # some texts come in tokens
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> None:
     probing = read_probing(args.probing, subjects)
     comparison = args.comparison and read_written(
         f"--comparison {args.comparison}",
-        *(args.comparison, "compare --write FILE.json", {"grids", "notes"}),
+        *(args.comparison, "compare --write FILE.json", lambda content: [*compared(content)]),
     )
     findings = measure(subjects, asked, probing, comparison)
     if args.json:

@@ -26,6 +26,7 @@ from ...errors import UserError
 from ..cli.flags import import_user_dir
 from ..files.checksums import digest
 from ..files.processes import locked
+from ..files.writing import say
 from .devices import Devices, slots
 from .workspace import Run, Workspace
 
@@ -132,7 +133,7 @@ def submit(
     wanted = _with_usual(options.runs, usual)
     of_corpora: Asked = {"time": LIMIT, "cpus_per_task": str(CPUS_OF_CORPUS), "mem": f"{MEMORY}G"}
     # Of two commands at once, the second finds the jobs of the first.
-    with locked(folder / ".lock", lambda line: print(f"   {line}", flush=True)):
+    with locked(folder / ".lock", lambda line: say(f"   {line}")):
         jobs = Jobs(folder, options.setup, _queued())
         runs = [run for run in runs if not jobs.waits(run.name, run.folder.path)]
         for corpus in dict.fromkeys(run.corpus_folder for run in runs):
@@ -174,7 +175,7 @@ class Jobs:
         job_name = _job_name(name, made)
         if job_name in self.queued:
             number, state = self.queued[job_name]
-            print(f"   {name}: job {number} is {state.lower()}")
+            say(f"   {name}: job {number} is {state.lower()}")
             return True
         folder = self.folder / job_name
         numbers = [int(path.name.split("_")[0]) for path in folder.glob("*_submitted.pkl")]
@@ -210,7 +211,7 @@ class Jobs:
             said = " ".join(str(error).split())
             self.problems.append(f"  {name}: its job is refused: {said}{hint}")
             return None
-        print(f"   {name}: job {number}", flush=True)
+        say(f"   {name}: job {number}")
         return number
 
 

@@ -52,14 +52,16 @@ def compare(plan: Plan, doing: Doing, write: Sequence[Path] = ()) -> None:
     if wrong := [path for path in write if path.suffix not in ENDINGS]:
         raise UserError(f"--write {wrong[0]}: use a name that ends in {', '.join(ENDINGS)}")
     check_outputs({f"--write {path}": path for path in write}, inputs=[])
+    if write and doing.prepare_only:
+        raise UserError("--write: with --prepare-only, there is nothing to write; leave it out")
     pages = [path for path in write if path.suffix == ".html"]
     if pages:
         style.require()
 
     def show(plan: Plan) -> str:
         numbers = measure(plan)
-        seed = plan.runs[0].seed
-        done = [run for run in plan.runs if run.seed == seed and run.folder.result.exists()]
+        done = [run for run in plan.runs if run.folder.result.exists()]
+        done = [run for run in done if run.seed == done[0].seed]
         report = ["fairseq-hybrid", "report", *(str(run.folder.path) for run in done)]
         report += flags(user_dir=plan.workspace.user_dir, device=doing.device)
         if pages and done:  # the page shows these numbers, of all seeds
@@ -70,7 +72,8 @@ def compare(plan: Plan, doing: Doing, write: Sequence[Path] = ()) -> None:
             run_program([*report, *flags(output=path)], plan.workspace.root / "report.log")
         for path in [path for path in write if path not in pages]:
             outputs.write_text(path, FORMATS[WRITTEN[path.suffix]](numbers))
-        hint = f"\nOn one page: {shlex.join(report)}\n" if done and not pages else ""
-        return FORMATS["terminal"](numbers) + hint
+        hints = [f"On one page: {shlex.join(report)}"] if done and not pages else []
+        hints += [f"{path} is not written: no run is done" for path in pages if not done]
+        return FORMATS["terminal"](numbers) + "".join(f"\n{hint}\n" for hint in hints)
 
     do([plan], doing, show)

@@ -10,6 +10,7 @@ from ...errors import UserError
 from ..config.own_tables import OWN, own_table
 from ..config.settings import Profile
 from ..files.processes import stop_at_signals
+from ..files.writing import say
 from ..models.trained import TrainedModel
 from .cluster_jobs import JobOptions
 from .devices import slots
@@ -49,7 +50,7 @@ def own_plan(
     place: Workspace,
     systems: Sequence[str],
     seeds: tuple[int, ...] = (1,),
-    name: str = "systems",
+    name: str | None = None,
     shared: Shared = Shared(),
 ) -> Plan:
     """The plan of the table ``own/NAME`` of systems on the user's text."""
@@ -61,7 +62,7 @@ def own_plan(
         place = replace(place, own=replace(place.own, like=model.checkpoint), profile=profile)
         base, start = settings_from(model), f"{name_of(model)}, as it is"
     how = shared.flags, shared.given, place.profile, place.configs
-    table = own_table(name, systems, *how, base, start)
+    table = own_table("systems" if name is None else name, systems, *how, base, start)
     return make_plan(table, place, [], [], seeds)
 
 
@@ -76,7 +77,7 @@ def do(plans: Sequence[Plan], doing: Doing, show: Callable[[Plan], str]) -> None
     # Other rows of a paper's table are run; a slip in a system of your own is mended first.
     ends = doing.dry_run or (faults and plans[0].table.is_own)
     for plan, (able, found) in zip(plans, checked, strict=True):
-        print(describe(plan, where, doing.redo, able, [] if ends else found) + "\n", flush=True)
+        say(describe(plan, where, doing.redo, able, [] if ends else found) + "\n")
     if faults and ends:
         raise UserError("\n".join(["Not everything can be run:", *faults]))
     if ends:
@@ -89,7 +90,7 @@ def do(plans: Sequence[Plan], doing: Doing, show: Callable[[Plan], str]) -> None
     try:
         problems = do_runs(to_do, plans[0].workspace, where, doing)
     except KeyboardInterrupt:
-        print("stopped; the same command resumes", flush=True)
+        say("stopped; the same command resumes")
         raise
     for plan in plans if not doing.prepare_only else []:
         print("\n" + show(plan), end="", flush=True)

@@ -22,6 +22,7 @@ from ...errors import UserError
 from ..corpora.definition import TEST_SETS, read_test_sets, slices
 from ..corpora.manifest import NAME as MANIFEST
 from ..corpora.tokenisers import detokeniser
+from ..figures.outputs import write_text
 from ..files.checkpoints import architecture, read_checkpoint
 from ..files.deleting import delete
 from ..files.json_files import write_json
@@ -89,7 +90,11 @@ def export(run: Path, output: Path) -> None:
     first = zip(source[:EXAMPLES], best[:EXAMPLES], strict=True)
     examples = {line: one.text if one else "" for line, one in first}
     told = card(translator, output, architecture(state), scores, examples, result)
+<<<<<<< HEAD
     (part / "README.md").write_text(told, encoding="utf-8")
+=======
+    write_text(part / "README.md", told)
+>>>>>>> commands
     part.rename(output)
 
 

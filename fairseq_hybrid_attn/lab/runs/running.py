@@ -19,7 +19,7 @@ from ..files.checkpoints import updates as updates_of
 from ..files.deleting import check_inside, delete
 from ..files.json_files import read_json, write_json
 from ..files.processes import default_workers, locked, run_program
-from ..files.writing import atomic_write
+from ..files.writing import atomic_write, say
 from .checks import check_run
 from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder
@@ -32,11 +32,6 @@ from .workspace import Run
 SECONDS_BETWEEN_LINES = 30
 #: Flags that can end a training after any number of updates.
 ENDING = {"max-epoch", "patience", "stop-min-lr", "stop-time-hours"}
-
-
-def say(line: str) -> None:
-    """Print a line at once, whole even if several runs print."""
-    print(f"{line}\n", end="", flush=True)
 
 
 class Stopped(Exception):
@@ -380,7 +375,7 @@ def prepare_corpora(runs: list[Run], downloads: Path | None) -> tuple[list[Run],
     for folder in dict.fromkeys(run.corpus_folder for run in runs):
         users = [run for run in runs if run.corpus_folder == folder]
         run = users[0]
-        print(f"\n== Corpus {run.settings.corpus} in {folder}", flush=True)
+        say(f"\n== Corpus {run.settings.corpus} in {folder}")
         try:
             if run.recipe.lacks_text:
                 raise UserError("this recipe is for your own text; name it by --text DIR")
@@ -391,7 +386,7 @@ def prepare_corpora(runs: list[Run], downloads: Path | None) -> tuple[list[Run],
                 workers=default_workers(),
                 alignments=any(user.settings.needs_alignments for user in users),
             )
-            print(f"   {made.pairs}", flush=True)
+            say(f"   {made.pairs}")
         except UserError as error:
             failed[folder] = f"  corpus {folder.name}: {error}"
     ready = [run for run in runs if run.corpus_folder not in failed]

@@ -64,6 +64,8 @@ def run(args: argparse.Namespace) -> None:
             raise UserError(
                 "name a row of a table, or your text and a system: --text DIR transformer"
             )
+        if args.column:
+            raise UserError("--column is of a table's row; leave it out")
         place = workspace(args, by_size=model is None)
         what = shared(args, flags, model)
         plan = own_plan(place, [system], args.seeds, args.name, what)
@@ -89,8 +91,8 @@ def run(args: argparse.Namespace) -> None:
 def plan_of_row(args: argparse.Namespace) -> Plan:
     if args.others:
         raise UserError(f"{args.row} has its own flags; leave out -- {args.others[0]}, or the row")
-    for flag in ("from", *SIZES):
-        if getattr(args, flag.replace("-", "_")):
+    for flag in ("from", "name", "write", *SIZES):
+        if getattr(args, flag.replace("-", "_")) not in (None, []):
             raise UserError(f"{args.row} has its own settings; leave out --{flag}, or the row")
     table, _, row = args.row.rpartition("/")
     columns = [args.column] if args.column else []

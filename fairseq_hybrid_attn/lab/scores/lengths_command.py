@@ -71,10 +71,10 @@ def run(args: argparse.Namespace) -> None:
     metric = build_metric(args.score, args.target_lang, args.lowercase)
     words = lengths.count_words(source, str(args.source))
     found = lengths.score_by_length(metric, systems, references, words, args.bounds)
-    print(lengths.grid(found).terminal())
-    print("\n".join(lengths.notes(found)))
     outputs.write(
         args,
         {**found.as_dict(), "source": str(args.source), "reference": str(args.reference)},
         lambda theme: lengths.draw(found.groups, found.systems, found.label, theme),
     )
+    print(lengths.grid(found).terminal())
+    print("\n".join(lengths.notes(found)))

@@ -39,11 +39,11 @@ from ..corpora.definition import read_test_sets, slices
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
 from ..files.json_files import write_json
-from ..files.text import read_lines
+from ..files.text import few, read_lines
 from ..files.writing import atomic_write, check_outputs
 from .comet import Comet
 from .counts import Score, scores_as_dict
-from .generate_output import read_generated, warn_if_not_text
+from .generate_output import read_generated, warn, warn_if_not_text
 from .metrics import (
     Metric,
     build_metric,
@@ -104,6 +104,10 @@ def run(args: argparse.Namespace) -> None:
             warn_if_not_text(translations, args.hypotheses)
     sets = read_test_sets(args.test_sets, count) if args.test_sets else {}
     scores = score_sets(metrics, translations, references, sets)
+    pairs = enumerate(zip(translations, references[0], strict=True), 1)
+    empty = [number for number, (ours, theirs) in pairs if theirs.strip() and not ours.strip()]
+    if args.hypotheses and empty:
+        warn(f"{args.hypotheses} has {len(empty):,} empty lines: {few(empty)}")
     named = {metric.name: metric for metric in metrics}
     shown = {
         name: named[name.partition(".")[0]].line(score.counts)
@@ -165,5 +169,5 @@ def print_scores(
         print(f"{test_set}: {shown[name]}" if test_set else shown[name])
         found = estimate((1, {1: score}))
         if found and found.half is not None:
-            print(f"  ± {found.half:.3g}")
+            print(f"  ± {found.half:.2f}")
         print(f"  {score.signature}")

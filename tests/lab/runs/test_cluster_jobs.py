@@ -54,6 +54,12 @@ def test_what_slurm_is_told(place):
     assert "toy/table1/plain/bleu/seed1: job 41" in printed and "not run" in printed
 
 
+def test_a_page_that_cannot_be_written_yet_is_told(place):
+    words = ("compare", "transformer", "--slurm", "--device", "cpu", "--write", "page.html")
+    assert "page.html is not written" in place.hybrid(*words)
+    assert not (place.folder / "page.html").exists()
+
+
 def test_what_is_given_replaces_what_is_usual(place):
     place.hybrid(*SLURM, "--sbatch", "gres=gpu:a100:4 mem-per-cpu=2G cpus_per_gpu=3 time=1:00:00")
     plain = (place.folder / "bin/sbatch.1").read_text()

@@ -1,6 +1,7 @@
 """One run: what is reported beforehand, and that several processes train what one does."""
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -93,6 +94,27 @@ def test_show_prints_commands_that_a_shell_can_run(place):
         at = words.index(f"--{flag}")
         wanted = "global,local,forward,backward" if flag == "head-patterns" else str(value)
         assert value is True or words[at + 1] == wanted
+
+
+def test_a_run_on_your_text_is_shown_where_it_is_now(tmp_path, capsys):
+    made = MadeWorkspace(tmp_path)
+    run = made.run("mixed")
+    begun = {"settings": run.settings.as_dict(), "workspace": made.workspace.as_record()}
+    folder = made.workspace.runs / "full@text/own/mine/mixed/bleu/seed3"
+    folder.mkdir(parents=True)
+    (folder / "begun.json").write_text(json.dumps({"identity": {}, **begun}))
+    (tmp_path / "out").rename(tmp_path / "moved")
+    moved = tmp_path / "moved" / folder.relative_to(tmp_path / "out")
+    main(["show", str(moved), "--device", "cpu"])
+    shown = capsys.readouterr().out
+    assert f"--save-dir {moved}/checkpoints" in shown and str(tmp_path / "out") not in shown
+    main(["show", "own/mine/mixed", "--seed", "3", "--output", f"{tmp_path}/moved", "--script"])
+    script = capsys.readouterr().out
+    assert "--head-patterns global,local,forward,backward" in script and "SEED:-3" in script
+    assert f"TEXT=${{TEXT:-{tmp_path}/text}}" in script
+    subprocess.run(["bash", "-n", "-c", script], check=True)
+    with pytest.raises(UserError, match="own/mine/mixed, seed 1: .* none in"):
+        main(["show", "own/mine/mixed", "--output", f"{tmp_path}/moved"])
 
 
 def test_a_row_that_is_not_one_run_is_refused(place, monkeypatch):
@@ -195,6 +217,10 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
             (f"{mine} transformer_mma -- --max-updat 3", "unrecognized arguments"),
             (f"toy/table1/plain {' '.join(where)} -- --lr 3", "has its own flags"),
             (f"toy/table1/plain {' '.join(where)} --tokens 5", "leave out --tokens"),
+            (f"toy/table1/plain {' '.join(where)} --name a", "leave out --name"),
+            (f"toy/table1/plain {' '.join(where)} --write a.md", "leave out --write"),
+            (f"{mine} --column bleu transformer_mma", "--column"),
+            (f"{mine} --write a.md --prepare-only transformer_mma", "--prepare-only"),
             (f"{mine} --name ../../it transformer_mma", "without slashes"),
             (f"{mine} transformer_mma -- --lr=", "--lr=: the value is missing"),
             (f"{mine} transformer_mma -- --encoder-layers three", "invalid int value: 'three'"),
@@ -237,10 +263,11 @@ def test_flags_of_fairseq_follow_after_dashes(capsys):
     for flag, told in {
         "--lr": "--lr (flags of fairseq-train follow after --)",  # though it is like --slurm
         "--tokenss": "--tokenss; did you mean --tokens? (flags of",
+        "-- --tokens": "--tokens is of fairseq-hybrid compare: write it before --",
         "--dropuot": "(flags of fairseq-train follow after --)",  # though it is like --output
     }.items():
         with pytest.raises(SystemExit):
-            main(["compare", "--text", "text", "transformer", flag, "20"])
+            main(["compare", "--text", "text", "transformer", *flag.split(), "20"])
         assert told in capsys.readouterr().err
 
 

@@ -185,6 +185,12 @@ def test_flags_that_tokens_contradict(capsys):
         assert not capsys.readouterr().err
 
 
+def test_empty_hypotheses_are_told(capsys):
+    write("gap.txt", [HYPOTHESES[0], "", " ", HYPOTHESES[3]])  # of an empty reference, too
+    score("--hypotheses", "gap.txt")
+    assert "gap.txt has 1 empty lines: 3\n" in capsys.readouterr().err
+
+
 def test_the_targets_of_the_output_are_those_of_the_reference(capsys):
     """In any case and with any quotes, and with unknown words."""
     told = "He said: \u201cThe well-known book costs $5 & more.\u201d"

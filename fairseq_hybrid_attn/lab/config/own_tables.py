@@ -114,23 +114,34 @@ def own_table(
 
 
 def _shortened(own: dict, before: dict) -> dict:
-    """A system's settings, whose warm-up and checkpoints fit fewer updates than ``before``.
+    """A system's settings, whose warm-up and checkpoints fit other updates than ``before``.
 
-    Of a fine-tuning, whose default length is short, the warm-up fits more updates as well.
+    The warm-up is not longer than before, but for a fine-tuning, whose default length is short.
+    Of the updates, the same share is averaged as before, unless both ``every`` and ``average``
+    are given.  It validates as often as before, however dense checkpoints are.
     """
-    train, made = dict(own["train"]), dict(own.get("checkpoints", {}))
-    updates, usual = train.get("max-update"), before["train"].get("max-update")
-    if not isinstance(updates, int) or not usual or updates < 1:
-        return own
-    warm_up = before["train"].get("warmup-updates")
-    if warm_up and (updates < usual or WEIGHTS_OF in before["train"]):
-        train.setdefault("warmup-updates", max(1, warm_up * updates // usual))
-    if before["train"].get("total-num-update"):
-        train.setdefault("total-num-update", updates)  # when the rate ends
-    usual = before["checkpoints"]
-    if usual["unit"] == "update":
-        made.setdefault("average", min(usual["average"], updates))
-        made.setdefault("every", max(1, min(usual["every"], updates // made["average"])))
+    train, made, usual = dict(own["train"]), dict(own.get("checkpoints", {})), before["checkpoints"]
+    usually = before["train"].get("max-update")
+    updates = train.get("max-update", usually)
+    by_updates = usual["unit"] == "update" and usually
+    if by_updates and updates is None and not {"every", "average"} <= made.keys():
+        made["share"] = usual["every"] * usual["average"] / usually
+    if not isinstance(updates, int) or not usually or updates < 1:
+        return {**own, "checkpoints": made}
+    if "max-update" in train:
+        warm_up = before["train"].get("warmup-updates")
+        if warm_up and (updates < usually or WEIGHTS_OF in before["train"]):
+            train.setdefault("warmup-updates", max(1, warm_up * updates // usually))
+        if before["train"].get("total-num-update"):
+            train.setdefault("total-num-update", updates)  # when the rate ends
+    if by_updates:
+        averaged = usual["every"] * usual["average"] * updates // usually
+        at_once = averaged // made["every"] if "every" in made else min(averaged, usual["average"])
+        made.setdefault("average", max(1, at_once))
+        made.setdefault("every", max(1, averaged // made["average"]))
+        validated = max(1, min(usual["every"], updates // usual["average"]))
+        if made["every"] != validated:
+            train.setdefault("validate-interval-updates", validated)
     return {**own, "train": train, "checkpoints": made}
 
 

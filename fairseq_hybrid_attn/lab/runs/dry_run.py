@@ -10,6 +10,9 @@ from .plan import Plan
 from .status import REDO, State, Status, devices_of
 from .workspace import Run
 
+#: A share of the training that is too large to be averaged: its beginning is far from its end.
+WIDE = 1 / 3
+
 
 def describe(
     plan: Plan, slots: list[Devices], redo: bool, able: list[tuple[Run, Status]], faults: list[str]
@@ -20,6 +23,7 @@ def describe(
         f"{table.name}: {table.title}",
         f"   profile    {place.profile.name}: {place.profile.summary}",
         *_rows_have(runs, slots[0]),
+        *(_early_updates(runs) if table.is_own else ()),
         f"   folder     {place.root}",
         f"   devices    {len(slots)} x {slots[0]}",
         "",
@@ -43,6 +47,7 @@ def _rows_have(runs: list[Run], devices: Devices) -> list[str]:
     facts: dict[str, list] = {
         "models": [run.settings.train.get("arch") for run in trained],
         "training": [_length(run) for run in trained],
+        "averaged": [_averaged(run) for run in trained],
         "precision": [devices_of(run, devices).precision for run in trained],
     }
     return [
@@ -50,6 +55,24 @@ def _rows_have(runs: list[Run], devices: Devices) -> list[str]:
         for fact, values in facts.items()
         if values
     ]
+
+
+def _averaged(run: Run) -> str:
+    made, share = run.settings.checkpoints, run.settings.share
+    if made.unit == "best":
+        return "the best checkpoint"
+    if made.average == 1:
+        return "the last checkpoint alone"
+    told = f"the last {made.average} checkpoints, {made.every} {made.unit}s apart"
+    return f"{told}: at most the last {100 * share:.3g} % of the training" if share else told
+
+
+def _early_updates(runs: list[Run]) -> list[str]:
+    """A warning of runs that average more than the end of their training."""
+    wide = [run.cell.row for run in runs if _trains(run) and (run.settings.share or 0) > WIDE]
+    named = ", ".join(dict.fromkeys(row for row in wide))
+    told = "average weights from before the last third of the training; lower --save-every or"
+    return [f"   warning: {named}: {told} --average"] if wide else []
 
 
 def _corpora(runs: list[Run]) -> list[str]:

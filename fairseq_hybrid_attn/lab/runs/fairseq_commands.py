@@ -123,12 +123,13 @@ class RunCommands:
     devices: Devices
     user_dir: Path | None = None  # a folder of the user's, which imports this package
 
-    def by_step(self, seed: int) -> dict[str, list[str]]:
+    def by_step(self, seed: int, done: int | None = None) -> dict[str, list[str]]:
+        """All steps, after ``done`` updates if the training has ended."""
         if self.settings.aligner:
             return {"align": self.align_training(), "error rate": self.aer()}
         return {
             "train": self.train(seed),
-            "average": self.average(),
+            "average": self.average(done),
             "generate": self.generate(),
             "score": self.score(),
             **({"align": self.align()} if self.settings.align and self.corpus.gold else {}),
@@ -152,13 +153,13 @@ class RunCommands:
             *_device_flags(self.devices),
         ]
 
-    def average(self, saved: int | None = None) -> list[str]:
-        """fairseq-hybrid average, of the ``saved`` checkpoints if they are fewer than wanted."""
+    def average(self, done: int | None = None) -> list[str]:
+        """fairseq-hybrid average of the last checkpoints, of a training of ``done`` updates."""
         checkpoints, folder = self.settings.checkpoints, self.folder.checkpoints
-        count = checkpoints.average if saved is None else min(saved, checkpoints.average)
+        count = self.settings.averaged(done)
         if checkpoints.unit == "best":
             chosen = [str(folder / "checkpoint_best.pt")]
-        elif count == 0:
+        elif count == 1:
             chosen = [str(folder / "checkpoint_last.pt")]
         else:
             flag = {"update": "last-updates", "epoch": "last-epochs"}[checkpoints.unit]

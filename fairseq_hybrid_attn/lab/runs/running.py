@@ -30,8 +30,6 @@ from .training_log import duration, last_record, parameters, progress_line
 from .workspace import Run
 
 SECONDS_BETWEEN_LINES = 30
-#: Flags that can end a training after any number of updates.
-ENDING = {"max-epoch", "patience", "stop-min-lr", "stop-time-hours"}
 
 
 def say(line: str) -> None:
@@ -178,17 +176,14 @@ class RunInProgress:
         self.run_program(log, self.train_command(), environment=self.training_environment)
 
     def average(self) -> None:
-        """Average the last checkpoints, or fewer if the training may have ended before them."""
-        from ...tasks.resumable import numbered_checkpoints
-
-        checkpoints, settings = self.folder.checkpoints, self.run.settings
+        """Average the last checkpoints, or fewer if the training has ended early."""
+        settings = self.run.settings
         if settings.updates == 0:
             with atomic_write(self.folder.model) as file:
                 file.write(Path(str(settings.train[WEIGHTS_OF])).read_bytes())
             return
-        early = ENDING & settings.train.keys() and settings.checkpoints.unit == "update"
-        saved = len(numbered_checkpoints(checkpoints)) if early else None
-        self.run_program("average", self.commands().average(saved))
+        done = (read_json(self.folder.trained) or {}).get("updates")
+        self.run_program("average", self.commands().average(done))
 
     def evaluate_curve(self) -> None:
         """Measure the checkpoints of the curve like the run's own model."""
@@ -311,7 +306,7 @@ def make_result(run: Run, devices: Devices) -> dict:
         },
         "settings": run.settings.as_dict(),
         "commands": {
-            **run.commands(devices).by_step(run.seed),
+            **run.commands(devices).by_step(run.seed, trained["updates"]),
             **({"train": trained["command"]} if "command" in trained else {}),
         },
         "updates": trained["updates"],

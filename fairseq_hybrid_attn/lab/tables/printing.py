@@ -10,6 +10,7 @@ from dataclasses import replace
 from ..files.tabular import Grid
 from ..runs.status import FAILED
 from ..runs.training_log import duration
+from ..scores import lower_is_better
 from ..scores.statistics import FEW_SEEDS, HOW, Estimate
 from .measuring import ColumnHead, Number, TableNumbers
 
@@ -258,7 +259,8 @@ def notes(numbers: TableNumbers) -> list[str]:
     for signature, named in scores.items():
         names = list(named)
         told = ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]}"
-        found.append(f"{told}: {signature}" + "; lower is better" * (names == ["ter"]))
+        less = all(map(lower_is_better, names))
+        found.append(f"{told}: {signature}" + "; lower is better" * less)
     if any(number.ours.half is not None for number in measured if number.ours):
         found.append(HOW)
     alone = dict.fromkeys(n.score for n in measured if n.ours and n.ours.covers == "seeds")

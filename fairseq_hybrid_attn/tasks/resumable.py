@@ -185,7 +185,7 @@ def _validate_at_its_interval() -> None:
             return of_fairseq(cfg, trainer, task, epoch_itr, subsets)
         return [None]
 
-    program.validate = validate
+    vars(program)["validate"] = validate
 
 
 def _fairseq_train() -> ModuleType | None:

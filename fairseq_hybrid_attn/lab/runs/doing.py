@@ -15,7 +15,7 @@ from .cluster_jobs import JobOptions
 from .devices import slots
 from .dry_run import describe
 from .plan import Plan, make_plan
-from .status import REDO, State
+from .status import State, remedy
 from .workspace import Workspace
 
 
@@ -101,7 +101,6 @@ def do(plans: Sequence[Plan], doing: Doing, show: Callable[[Plan], str]) -> None
         told += [f"{len(faults)} cannot be run: see the plan above."]
     stale = [f"  {n}: {state}" for n, (_, state) in known.items() if state.state is State.STALE]
     if stale and not doing.redo:
-        other = "; another --name keeps both" * plans[0].table.is_own
-        told += ["Stale, and left as it is:", *stale, f"{REDO}{other}."]
+        told += ["Stale, and left as it is:", *stale, f"{remedy(plans[0].table.is_own)}."]
     if told:
         raise UserError("\n".join(["", *told]))

@@ -7,7 +7,7 @@ import textwrap
 from ..corpora.own import pairs_given
 from .devices import LEAST_OF_GPU, Devices, share_out
 from .plan import Plan
-from .status import REDO, State, Status, devices_of
+from .status import State, Status, devices_of, remedy
 from .workspace import Run
 
 #: A share of the training that is too large to be averaged: its beginning is far from its end.
@@ -110,7 +110,8 @@ def _runs(able: list[tuple[Run, Status]], slots: list[Devices], redo: bool) -> l
     now = sum(state.is_to_do(redo) for _, state in able)
     lines = ["", f"Runs: {len(able)}" + f", of which {now} to do" * (now < len(able))]
     for run, state in able:
-        line = f"   {run.name}: {state}"
+        place = f" in {run.label}" * (run.label != run.workspace.label)
+        line = f"   {run.name}{place}: {state}"
         if state.is_there:
             line += "; deleted and done again" * redo
         if state.state is State.STALE and not redo:
@@ -121,7 +122,7 @@ def _runs(able: list[tuple[Run, Status]], slots: list[Devices], redo: bool) -> l
             line += f"; {_work(run, slots[0])}"
         lines.append(line)
     if not redo and any(state.state is State.STALE for _, state in able):
-        lines.append(f"   {REDO}")
+        lines.append(f"   {remedy(able[0][0].is_own)}")
     tokens = [
         share_out(run.settings.batch, slots[0].world)[0]
         for run, state in able

@@ -276,11 +276,11 @@ def make_result(run: Run, devices: Devices) -> dict:
     """A run's numbers, and all that is needed to trace and repeat them."""
     folder = run.folder
     trained = read_json(folder.trained) or {}
-    begun_with = (read_begun(folder.begun) or {})["identity"]
+    begun = read_begun(folder.begun) or {}
     manifest = run.manifest
     if manifest is None:
         raise UserError("its corpus is no longer there; prepare it again")
-    if changed := changes(run, begun_with):
+    if changed := changes(run, begun):
         raise UserError(f"while it was done, this has changed: {changed}; run it again")
     paper, _, table = run.cell.table.partition("/")
     return {
@@ -291,8 +291,8 @@ def make_result(run: Run, devices: Devices) -> dict:
         "column": run.cell.column,
         "seed": run.seed,
         "profile": run.workspace.profile.name,
-        "label": run.workspace.label,
-        "identity": begun_with,
+        "label": run.label,
+        "identity": begun["identity"],
         "corpus": {
             "name": manifest.corpus,
             "source": manifest.source,

@@ -117,7 +117,7 @@ def test_what_follows_is_done_again_without_the_training(run):
     assert status(other).detail == "trained" and status(run).detail == "trained"
     left = {path.name for path in products(run.folder)}
     assert left == {"checkpoints", "trained.json", "model.pt"}
-    assert changes(other, read_json(run.folder.begun)["identity"]) == ""
+    assert changes(other, read_json(run.folder.begun)) == ""
 
 
 def test_what_cannot_follow_without_the_checkpoints_is_stale(run):

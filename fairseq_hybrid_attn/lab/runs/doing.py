@@ -9,7 +9,7 @@ from pathlib import Path
 from ...errors import UserError
 from ..config.own_tables import OWN, own_table
 from ..config.settings import Profile
-from ..files.processes import stop_at_signals
+from ..files.processes import at_work, stop_at_signals
 from ..models.trained import TrainedModel
 from .cluster_jobs import JobOptions
 from .devices import slots
@@ -77,6 +77,12 @@ def do(plans: Sequence[Plan], doing: Doing, show: Callable[[Plan], str]) -> None
     ends = doing.dry_run or (faults and plans[0].table.is_own)
     for plan, (able, found) in zip(plans, checked, strict=True):
         print(describe(plan, where, doing.redo, able, [] if ends else found) + "\n", flush=True)
+    known = {run.name: (run, state) for able, _ in checked for run, state in able}
+    to_do = [(run, state) for run, state in known.values() if state.is_to_do(doing.redo)]
+    busy = {run.name: at_work(run.folder.lock) for run, _ in to_do} if doing.redo else {}
+    if told := [f"  {name}: {who} is at work on it" for name, who in busy.items() if who]:
+        wait = "Nothing is deleted. Wait until these have ended, or end them, and repeat --redo:"
+        raise UserError("\n".join([wait, *told]))
     if faults and ends:
         raise UserError("\n".join(["Not everything can be run:", *faults]))
     if ends:
@@ -84,8 +90,6 @@ def do(plans: Sequence[Plan], doing: Doing, show: Callable[[Plan], str]) -> None
     from .scheduler import do_runs  # here: a plan needs it not
 
     stop_at_signals()
-    known = {run.name: (run, state) for able, _ in checked for run, state in able}
-    to_do = [(run, state) for run, state in known.values() if state.is_to_do(doing.redo)]
     try:
         problems = do_runs(to_do, plans[0].workspace, where, doing)
     except KeyboardInterrupt:

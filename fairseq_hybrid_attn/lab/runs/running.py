@@ -18,7 +18,7 @@ from ..files.checkpoints import read_checkpoint, repair
 from ..files.checkpoints import updates as updates_of
 from ..files.deleting import check_inside, delete
 from ..files.json_files import read_json, write_json
-from ..files.processes import default_workers, locked, run_program
+from ..files.processes import at_work, default_workers, locked, run_program
 from ..files.writing import atomic_write
 from .checks import check_run
 from .devices import Devices, without_launcher
@@ -359,7 +359,7 @@ def delete_run(run: Run) -> None:
     check_inside(folder.begun, inside)  # before anything is written
 
     def refuse() -> None:
-        raise UserError(f"{run.name}: another process is working on it")
+        raise UserError(f"{at_work(folder.lock) or 'another process'} is at work on it")
 
     with locked(folder.lock, lambda _: None, refuse):
         # The last that was made first: if this is interrupted, what is left is still a run's.

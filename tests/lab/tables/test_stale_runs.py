@@ -1,6 +1,7 @@
 """What the commands say of stale runs, and what the user can do about them."""
 
 import json
+import os
 import re
 import shutil
 
@@ -9,6 +10,7 @@ from made_runs import MadeWorkspace, write_lines
 from workspaces import write_yaml
 
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.files.processes import locked
 from fairseq_hybrid_attn.lab.runs import scheduler
 from fairseq_hybrid_attn.lab.runs.status import identity
 
@@ -62,6 +64,13 @@ def test_redo_deletes_what_is_there_and_resumes_what_is_begun(stale, monkeypatch
     assert len(done) == 4 and begun.hypotheses.exists()
     for row, seed in (("plain", 1), ("ours", 1), ("ours", 2)):
         assert not stale.run(row, seed=seed).folder.begun.exists()
+
+
+def test_redo_deletes_nothing_while_a_process_is_at_work(stale):
+    told = pytest.raises(UserError, match=rf"plain/bleu/seed1: process .*kill {os.getpid()} ")
+    with locked(stale.run("plain").folder.lock, print), told:
+        stale.hybrid(*HERE, "--redo")
+    assert stale.run("ours").folder.result.exists()
 
 
 def test_a_run_of_the_other_direction_is_another_run(made):

@@ -35,7 +35,7 @@ _SHAPE = [
     for side in ("encoder", "decoder")
     for part in ("layers", "embed-dim", "ffn-embed-dim", "attention-heads")
 ]
-_LONGEST = 100  # characters of a row's name, which names folders
+_LONGEST = 100  # bytes of a row's name, which names folders
 
 
 def profile_of_text(pairs: int, configs: Path) -> Profile:
@@ -166,7 +166,9 @@ def _name(arch: str, flags: dict[str, object]) -> str:
     """The name of a system's row, and so of its runs, in whatever order its flags are given."""
     words = [f"+{flag}" + f"={flags[flag]}" * (flags[flag] is not True) for flag in sorted(flags)]
     name = re.sub(r"[^\w.+=()-]", "-", arch + "".join(words)).rstrip(".-")
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}+{digest(flags)[:8]}"
+    if len(name.encode()) <= _LONGEST:
+        return name
+    return f"{name.encode()[: _LONGEST - 9].decode(errors='ignore')}+{digest(flags)[:8]}"
 
 
 def flags_of(words: Sequence[str]) -> dict[str, object]:

@@ -12,6 +12,9 @@ from typing import BinaryIO
 
 from ...errors import UserError
 
+#: Bytes of a folder's name.  File systems take 255; some endings are added.
+LONGEST_FOLDER = 240
+
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None]) -> None:
     """Check up front that output files, by flag, can be written and overwrite no input.
@@ -39,7 +42,9 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | No
 
 
 def check_folder(path: Path) -> None:
-    """Refuse a folder whose files fairseq would not find."""
+    """Refuse a folder whose files fairseq would not find, or of too long a name."""
+    if len(path.name.encode()) > LONGEST_FOLDER:
+        raise UserError(f"{path.name}: this name is too long; use a shorter one")
     if ":" in str(path.absolute()):
         raise UserError(f"{path.absolute()}: fairseq splits paths at colons; name another folder")
 
@@ -64,7 +69,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
         raise UserError(f"{path} is not a regular file; name another")
     # In the same directory, since a file cannot be renamed across file systems.
     # Under a random name: in containers, many processes have the same ID.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")  # shorter than any limit
     try:
         with open(temporary, "xb") as file:
             yield file

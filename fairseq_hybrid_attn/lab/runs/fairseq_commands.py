@@ -268,10 +268,11 @@ def generate_command(
     ``languages`` are those of the checkpoint or the data, unless given.
     """
     source, target = languages or (None, None)
+    gnmt = any(word.partition("=")[0] == "--gnmt-lenpen" for word in search)
     return [
         *("fairseq-generate", str(data), *flags(user_dir=user_dir or USER_DIR)),
         *flags(source_lang=source, target_lang=target, path=model, gen_subset=subset),
-        *(flags(task="translation_gnmt") if "--gnmt-lenpen" in search else ()),
+        *(flags(task="translation_gnmt") if gnmt else ()),
         *search,
         *flags(max_tokens=GENERATE_TOKENS["cpu" if on_cpu else "cuda"]),
         *flags(WHOLE_SET, results_path=results),

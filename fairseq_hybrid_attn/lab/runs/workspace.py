@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -59,15 +59,15 @@ class Workspace:
 
     def as_record(self) -> dict:
         """What :meth:`of_record` needs, as plain data."""
-        own, file = self.own, self.profile.file
+        own, file = self.absolute.own, self.absolute.profile.file
         return {
             "configs": str(self.configs),
-            "profile": str(file.absolute()) if file else self.profile.name,
+            "profile": str(file) if file else self.profile.name,
             "own": own
             and {
                 **asdict(own),
-                "paths": [str(path.absolute()) for path in own.paths],
-                "like": own.like and str(own.like.absolute()),
+                "paths": list(map(str, own.paths)),
+                "like": own.like and str(own.like),
             },
         }
 
@@ -82,6 +82,16 @@ class Workspace:
         if not (own and own.like):
             profile = load_profile(profile.name, configs)
         return cls(root, configs, profile, own)
+
+    @property
+    def absolute(self) -> Workspace:
+        """The same with absolute paths."""
+        own, profile = self.own, self.profile
+        if own:
+            paths = tuple(path.absolute() for path in own.paths)
+            own = replace(own, paths=paths, like=own.like and own.like.absolute())
+        profile = replace(profile, file=profile.file and profile.file.absolute())
+        return replace(self, own=own, profile=profile)
 
     @property
     def label(self) -> str:

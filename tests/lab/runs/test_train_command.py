@@ -381,8 +381,16 @@ def test_a_system_has_one_name_however_its_flags_are_given():
 
     assert name("transformer --dropout 0.30 --lr=1e-3") == "transformer+dropout=0.3+lr=1e-3"
     assert name("transformer --lr 1e-3 --dropout 0.3") == "transformer+dropout=0.3+lr=1e-3"
-    long = [name(f"transformer_mma --head-patterns {'global,' * 20}{end}") for end in "ab"]
-    assert len(set(long)) == 2 and max(map(len, long)) <= 100
+    for letter in "aä":
+        long = [name(f"transformer_mma --head-patterns {letter * 200}{end}") for end in "ab"]
+        assert len(set(long)) == 2 and max(len(one.encode()) for one in long) <= 100
+
+
+def test_a_text_of_a_long_name_is_refused_at_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_text(tmp_path / ("t" * 238))
+    with pytest.raises(UserError, match="shorter"):
+        main(["train", "--text", "t" * 238, "transformer", "--dry-run", "--device", "cpu"])
 
 
 def test_launched_processes_train_on_the_text_as_it_is(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from ..corpora.own import pairs_given
+from ..files.yaml_files import merge
 from .devices import LEAST_OF_GPU, Devices, share_out
 from .plan import Plan
 from .status import State, Status, devices_of, remedy
@@ -23,7 +24,7 @@ def describe(
         f"{table.name}: {table.title}",
         f"   profile    {place.profile.name}: {place.profile.summary}",
         *_rows_have(runs, slots[0]),
-        *(_early_updates(runs) if table.is_own else ()),
+        *_early_updates(plan, runs),
         f"   folder     {place.root}",
         f"   devices    {len(slots)} x {slots[0]}",
         "",
@@ -67,12 +68,21 @@ def _averaged(run: Run) -> str:
     return f"{told}: at most the last {100 * share:.3g} % of the training" if share else told
 
 
-def _early_updates(runs: list[Run]) -> list[str]:
-    """A warning of runs that average more than the end of their training."""
-    wide = [run.cell.row for run in runs if _trains(run) and (run.settings.share or 0) > WIDE]
-    named = ", ".join(dict.fromkeys(row for row in wide))
+def _early_updates(plan: Plan, runs: list[Run]) -> list[str]:
+    """A warning of runs that, by the user's flags, average more than the end of their training."""
+    usual = merge(plan.table.raw.merged, plan.workspace.profile.settings)
+    made, updates = usual.get("checkpoints", {}), usual.get("train", {}).get("max-update")
+    wide = WIDE
+    if updates and made.get("unit") == "update":
+        wide = max(WIDE, made["every"] * made["average"] / updates)
+    rows = [
+        run.cell.row
+        for run in runs
+        if run.is_own and run.settings.checkpoints.average > 1 and (run.settings.share or 0) > wide
+    ]
     told = "average weights from before the last third of the training; lower --save-every or"
-    return [f"   warning: {named}: {told} --average"] if wide else []
+    named = ", ".join(dict.fromkeys(rows))
+    return [f"   warning: {named}: {told} --average"] if rows else []
 
 
 def _corpora(runs: list[Run]) -> list[str]:

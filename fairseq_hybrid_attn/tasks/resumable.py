@@ -173,9 +173,12 @@ def _early_stopping() -> dict:
 def _validate_at_its_interval() -> None:
     """Make fairseq-train skip validations that ``--validate-interval-updates`` does not ask for."""
     program = _fairseq_train()
-    if program is None or hasattr(program.validate, "__wrapped__"):
+    if program is None:
         return
-    of_fairseq = program.validate
+    names = program.validate_and_save.__globals__  # in a spawned process, not those of the module
+    of_fairseq = names["validate"]
+    if hasattr(of_fairseq, "__wrapped__"):
+        return
 
     @functools.wraps(of_fairseq)
     def validate(cfg, trainer, task, epoch_itr, subsets):
@@ -185,7 +188,7 @@ def _validate_at_its_interval() -> None:
             return of_fairseq(cfg, trainer, task, epoch_itr, subsets)
         return [None]
 
-    vars(program)["validate"] = validate
+    names["validate"] = validate
 
 
 def _fairseq_train() -> ModuleType | None:

@@ -36,7 +36,7 @@ def label_of(run: Run) -> str:
     exact, ours, changed, others = set(), set(), set(), defaultdict(set)
     for path in place.runs.glob(f"{profile}@*/*/*/*/*/seed*/begun.json"):
         label, *name = path.parent.relative_to(place.runs).parts
-        begun = _read(path, path.stat().st_mtime_ns)
+        begun = _read(path)
         training = begun["identity"].get(TRAINING, {})
         way, own = {"direction": origin["direction"]}, begun.get("workspace", {}).get("own")
         if agree(origin, training):
@@ -65,15 +65,20 @@ def same_elsewhere(run: Run, training: dict[str, str | None]) -> str | None:
     """The ``--name`` of another comparison that has this training, if there is one."""
     folder = run.workspace.runs / run.label / OWN_PAPER
     for path in sorted(folder.glob(f"*/*/*/seed{run.seed}/begun.json")):
-        known = _read(path, path.stat().st_mtime_ns)["identity"].get(TRAINING, {})
+        known = _read(path)["identity"].get(TRAINING, {})
         if known.get("settings") == training["settings"] and agree(training, known):
             return path.relative_to(folder).parts[0]
     return None
 
 
-@cache
-def _read(path: Path, changed: int) -> dict:
+def _read(path: Path) -> dict:
+    """What another run was begun with; nothing of one that is being deleted, or broken."""
     nothing: dict[str, Identity] = {"identity": {}}
-    with contextlib.suppress(UserError):  # of another run; its own command tells of it
-        return read_begun(path) or nothing
+    with contextlib.suppress(UserError, OSError):
+        return _read_once(path, path.stat().st_mtime_ns) or nothing
     return nothing
+
+
+@cache
+def _read_once(path: Path, changed: int) -> dict | None:
+    return read_begun(path)

@@ -21,16 +21,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from ...errors import UserError
-from ..files import writing
 from ..files.checksums import digest, sha256
 from ..files.json_files import write_json
 from ..files.processes import default_workers, locked
 from ..files.stages import Stage, Stages
 from ..files.text import count_lines, lines, write_lines
-<<<<<<< HEAD
 from ..files.writing import check_for_fairseq
-=======
->>>>>>> commands
+from ..files.writing import say as say_line
 from . import manifest
 from .binarise import align_training_text, binarise
 from .cleaning import select
@@ -60,7 +57,7 @@ def prepare(
     processes (one per core).  ``say`` reports progress (prints).  ``alignments``: align the words
     of the training text as well.
     """
-    say = say or (lambda message: writing.say(f"   {corpus.title}: {message}"))
+    say = say or (lambda message: say_line(f"   {corpus.title}: {message}"))
     make_folder(output)
     for archive in corpus.archives:
         if archive.path and output.resolve() in archive.path.resolve().parents:
@@ -81,11 +78,7 @@ def prepare(
 
 def make_folder(output: Path) -> None:
     """Make the output folder; refuse one with other files, which might be overwritten."""
-<<<<<<< HEAD
     check_for_fairseq(output, ":,")
-=======
-    writing.check_folder(output)
->>>>>>> commands
     try:
         output.mkdir(parents=True, exist_ok=True)
         names = {path.name for path in output.iterdir() if not path.name.startswith(".partial-")}

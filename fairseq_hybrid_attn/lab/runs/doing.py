@@ -9,14 +9,14 @@ from pathlib import Path
 from ...errors import UserError
 from ..config.own_tables import OWN, own_table
 from ..config.settings import Profile
-from ..files.processes import stop_at_signals
+from ..files.processes import at_work, stop_at_signals
 from ..files.writing import say
 from ..models.trained import TrainedModel
 from .cluster_jobs import JobOptions
 from .devices import slots
 from .dry_run import describe
 from .plan import Plan, make_plan
-from .status import REDO, State
+from .status import State, remedy
 from .workspace import Workspace
 
 
@@ -78,6 +78,12 @@ def do(plans: Sequence[Plan], doing: Doing, show: Callable[[Plan], str]) -> None
     ends = doing.dry_run or (faults and plans[0].table.is_own)
     for plan, (able, found) in zip(plans, checked, strict=True):
         say(describe(plan, where, doing.redo, able, [] if ends else found) + "\n")
+    known = {run.name: (run, state) for able, _ in checked for run, state in able}
+    to_do = [(run, state) for run, state in known.values() if state.is_to_do(doing.redo)]
+    busy = {run.name: at_work(run.folder.lock) for run, _ in to_do} if doing.redo else {}
+    if told := [f"  {name}: {who} is at work on it" for name, who in busy.items() if who]:
+        wait = "Nothing is deleted. Wait until these have ended, or end them, and repeat --redo:"
+        raise UserError("\n".join([wait, *told]))
     if faults and ends:
         raise UserError("\n".join(["Not everything can be run:", *faults]))
     if ends:
@@ -85,8 +91,6 @@ def do(plans: Sequence[Plan], doing: Doing, show: Callable[[Plan], str]) -> None
     from .scheduler import do_runs  # here: a plan needs it not
 
     stop_at_signals()
-    known = {run.name: (run, state) for able, _ in checked for run, state in able}
-    to_do = [(run, state) for run, state in known.values() if state.is_to_do(doing.redo)]
     try:
         problems = do_runs(to_do, plans[0].workspace, where, doing)
     except KeyboardInterrupt:
@@ -102,7 +106,6 @@ def do(plans: Sequence[Plan], doing: Doing, show: Callable[[Plan], str]) -> None
         told += [f"{len(faults)} cannot be run: see the plan above."]
     stale = [f"  {n}: {state}" for n, (_, state) in known.items() if state.state is State.STALE]
     if stale and not doing.redo:
-        other = "; another --name keeps both" * plans[0].table.is_own
-        told += ["Stale, and left as it is:", *stale, f"{REDO}{other}."]
+        told += ["Stale, and left as it is:", *stale, f"{remedy(plans[0].table.is_own)}."]
     if told:
         raise UserError("\n".join(["", *told]))

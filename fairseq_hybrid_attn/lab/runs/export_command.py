@@ -88,14 +88,15 @@ def export(run: Path, output: Path) -> None:
         for name in about.recipe["scores"]
     }
     first = zip(source[:EXAMPLES], best[:EXAMPLES], strict=True)
-    examples = {line: one.text if one else "" for line, one in first}
+    examples = [(line, one.text if one else "") for line, one in first]
     told = card(translator, output, architecture(state), scores, examples, result)
-<<<<<<< HEAD
-    (part / "README.md").write_text(told, encoding="utf-8")
-=======
     write_text(part / "README.md", told)
->>>>>>> commands
     part.rename(output)
+
+
+def in_table(text: str) -> str:
+    """Text as a table of Markdown needs it."""
+    return text.replace("|", r"\|")
 
 
 def halved(state: dict) -> dict:
@@ -134,7 +135,7 @@ def card(
     output: Path,
     arch: str | None,
     scores: dict[str, Score],
-    examples: dict[str, str],
+    examples: list[tuple[str, str]],
     result: dict,
 ) -> str:
     """What the model is, its scores, the licence of its text, and the commands that made it."""
@@ -150,8 +151,7 @@ def card(
     licence = about.recipe["licence"] or "the user's"
     rows = []
     for key, score in scores.items():
-        signature = score.signature.replace("|", "\\|")  # as tables of Markdown need it
-        rows.append(f"| {key} | {score.value:.2f} | `{signature}` |")
+        rows.append(f"| {key} | {score.value:.2f} | `{in_table(score.signature)}` |")
     lines = [
         *(f"# {output.name}: {about.source} to {about.target}", ""),
         f"`{arch}`, {parameters:,} parameters in half precision, trained on",
@@ -161,7 +161,7 @@ def card(
         f"Scores of these weights on the test set ({about.counts['test']:,} sentences), {search}:",
         *("", "| score | value | signature |", "|---|---|---|", *rows, ""),
         *("Its translations of the first of them:", "", EXAMPLES_HEAD, "|---|---|"),
-        *(f"| {text} | {translation} |" for text, translation in examples.items()),
+        *(f"| {in_table(text)} | {in_table(translation)} |" for text, translation in examples),
         "",
         f"Text: {licence.strip()}",
         *("", f"Made with fairseq_hybrid_attn {__version__}:", ""),

@@ -18,7 +18,7 @@ from ..files.checkpoints import read_checkpoint, repair
 from ..files.checkpoints import updates as updates_of
 from ..files.deleting import check_inside, delete
 from ..files.json_files import read_json, write_json
-from ..files.processes import default_workers, locked, run_program
+from ..files.processes import at_work, default_workers, locked, run_program
 from ..files.writing import atomic_write, say
 from .checks import check_run
 from .devices import Devices, without_launcher
@@ -30,8 +30,6 @@ from .training_log import duration, last_record, parameters, progress_line
 from .workspace import Run
 
 SECONDS_BETWEEN_LINES = 30
-#: Flags that can end a training after any number of updates.
-ENDING = {"max-epoch", "patience", "stop-min-lr", "stop-time-hours"}
 
 
 class Stopped(Exception):
@@ -173,17 +171,14 @@ class RunInProgress:
         self.run_program(log, self.train_command(), environment=self.training_environment)
 
     def average(self) -> None:
-        """Average the last checkpoints, or fewer if the training may have ended before them."""
-        from ...tasks.resumable import numbered_checkpoints
-
-        checkpoints, settings = self.folder.checkpoints, self.run.settings
+        """Average the last checkpoints, or fewer if the training has ended early."""
+        settings = self.run.settings
         if settings.updates == 0:
             with atomic_write(self.folder.model) as file:
                 file.write(Path(str(settings.train[WEIGHTS_OF])).read_bytes())
             return
-        early = ENDING & settings.train.keys() and settings.checkpoints.unit == "update"
-        saved = len(numbered_checkpoints(checkpoints)) if early else None
-        self.run_program("average", self.commands().average(saved))
+        done = (read_json(self.folder.trained) or {}).get("updates")
+        self.run_program("average", self.commands().average(done))
 
     def evaluate_curve(self) -> None:
         """Measure the checkpoints of the curve like the run's own model."""
@@ -276,11 +271,11 @@ def make_result(run: Run, devices: Devices) -> dict:
     """A run's numbers, and all that is needed to trace and repeat them."""
     folder = run.folder
     trained = read_json(folder.trained) or {}
-    begun_with = (read_begun(folder.begun) or {})["identity"]
+    begun = read_begun(folder.begun) or {}
     manifest = run.manifest
     if manifest is None:
         raise UserError("its corpus is no longer there; prepare it again")
-    if changed := changes(run, begun_with):
+    if changed := changes(run, begun):
         raise UserError(f"while it was done, this has changed: {changed}; run it again")
     paper, _, table = run.cell.table.partition("/")
     return {
@@ -291,8 +286,8 @@ def make_result(run: Run, devices: Devices) -> dict:
         "column": run.cell.column,
         "seed": run.seed,
         "profile": run.workspace.profile.name,
-        "label": run.workspace.label,
-        "identity": begun_with,
+        "label": run.label,
+        "identity": begun["identity"],
         "corpus": {
             "name": manifest.corpus,
             "source": manifest.source,
@@ -306,7 +301,7 @@ def make_result(run: Run, devices: Devices) -> dict:
         },
         "settings": run.settings.as_dict(),
         "commands": {
-            **run.commands(devices).by_step(run.seed),
+            **run.commands(devices).by_step(run.seed, trained["updates"]),
             **({"train": trained["command"]} if "command" in trained else {}),
         },
         "updates": trained["updates"],
@@ -359,7 +354,7 @@ def delete_run(run: Run) -> None:
     check_inside(folder.begun, inside)  # before anything is written
 
     def refuse() -> None:
-        raise UserError(f"{run.name}: another process is working on it")
+        raise UserError(f"{at_work(folder.lock) or 'another process'} is at work on it")
 
     with locked(folder.lock, lambda _: None, refuse):
         # The last that was made first: if this is interrupted, what is left is still a run's.

@@ -16,7 +16,7 @@ from ..config.settings import Settings
 from ..files.tabular import Grid
 from ..files.yaml_files import CONFIGS
 from .results import read_begun, read_result
-from .status import State, status
+from .status import State, remedy, status
 from .workspace import Run, Workspace
 from .workspace_flags import add_workspace, workspace
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     headers = ["profile", "run", "BLEU", "AER", "updates", "finished (UTC)", "state"]
     print(Grid(headers, rows, left=len(headers)).terminal())
     if any(row[-1].startswith(State.STALE.value) for row in rows):
-        print('\n"fairseq-hybrid reproduce … --redo" deletes a stale run and does it again.')
+        print(f"\n{remedy(is_own=True)}")
 
 
 def state_of(place: Workspace, label: str, names: list[str], path: Path) -> str:
@@ -77,6 +77,7 @@ def run_of_folder(place: Workspace, label: str, names: list[str], begun: dict) -
     if record and (place.configs == CONFIGS or label != place.label):
         place = replace(Workspace.of_record(place.root, record), user_dir=place.user_dir)
     if paper == OWN_PAPER:  # no file has its settings: they are those it was begun with
-        return Run(place, cell, number, Settings.of_dict(begun["settings"]))
+        return Run(place, cell, number, Settings.of_dict(begun["settings"]), label)
     known = load_table(cell.table, place.configs)
-    return place.run(Cell(known, known.row(row), known.column(column)), number)
+    asked = place.run(Cell(known, known.row(row), known.column(column)), number)
+    return replace(asked, found_in=label)

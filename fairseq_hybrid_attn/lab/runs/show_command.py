@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         devices = slots(args.device, 1, 1, 1, args.precision, args.compile)[0]
     devices = devices_of(asked, devices)
-    print(f"# {asked.name} ({asked.workspace.label})")
+    print(f"# {asked.name} ({asked.label})")
     table, _, row = args.row.rpartition("/")
     names = f"{table} {row}" + (f" --columns {args.column}" if args.column else "")
     made_by = f"fairseq-hybrid reproduce {names} --prepare-only (and the options given here)"

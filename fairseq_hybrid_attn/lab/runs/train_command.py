@@ -15,6 +15,7 @@ it stopped.  "compare" takes several systems, and what this has trained.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shlex
 from collections.abc import Mapping
@@ -81,10 +82,9 @@ def run(args: argparse.Namespace) -> None:
     else:
         compare(plan, how, args.write)
         if len(plan.table.rows) == 1 and not (how.dry_run or how.prepare_only):
-            ours = args.command_line[2:]
-            ours = ours[: ours.index("--")] if "--" in ours else ours
-            words = ["fairseq-hybrid", "compare", *(word for word in ours if word != args.row)]
-            words += [system, "ANOTHER", *(["--", *flags] if flags else [])]
+            ours = [words for name, words in args.given.items() if name not in ("redo", "write")]
+            words = ["fairseq-hybrid", "compare", *itertools.chain(*ours), system, "ANOTHER"]
+            words += ["--", *flags] if flags else []
             print(f"\nCompare it with another system: {shlex.join(words)}")
 
 

@@ -137,7 +137,7 @@ def doing(args: argparse.Namespace) -> Doing:
 SIZES = {
     "tokens": ("batch", "tokens", "of an update, over all devices"),
     "tokens-per-device": ("batch", "per-device", "at once, at most, as a device's memory allows"),
-    "save-every": ("checkpoints", "every", "updates between checkpoints, and validations"),
+    "save-every": ("checkpoints", "every", "updates between checkpoints"),
     "average": ("checkpoints", "average", "of the last checkpoints"),
 }
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...errors import UserError
 from ..config.paper_tables import Cell, CellName, Column
+from ..files.provenance import trained_on
 from ..runs.plan import Plan
 from ..scores.counts import Score
 from ..scores.statistics import Compared, Estimate, difference, estimate
@@ -37,6 +38,7 @@ class Number:
     updates: float | None = None  #: of the training, the mean over seeds
     parameters: int | None = None
     training_seconds: float | None = None  #: the mean over seeds
+    trained_on: tuple[str, ...] = ()  #: devices, precision and hardware: one, if seeds are alike
 
     @property
     def is_stale(self) -> bool:
@@ -173,6 +175,7 @@ def _measured(
             updates=fmean(result["updates"] for result in results),
             parameters=results[0]["parameters"],
             training_seconds=fmean(result["training_seconds"] for result in results),
+            trained_on=tuple(dict.fromkeys(map(trained_on, results))),
         )
         for at, scores in points.items()
     ]

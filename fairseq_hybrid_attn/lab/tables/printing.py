@@ -10,11 +10,14 @@ from dataclasses import replace
 from ..files.tabular import Grid
 from ..runs.status import FAILED
 from ..runs.training_log import duration
+from ..scores import lower_is_better
 from ..scores.statistics import FEW_SEEDS, HOW, Estimate
 from .measuring import ColumnHead, Number, TableNumbers
 
 #: Marks numbers of runs whose configuration or data have changed since.
 STALE = "†"
+#: Marks means over seeds of unlike devices, and times that cannot be compared.
+UNLIKE = "‡"
 #: BLEU below which a difference says nothing.
 LOW = 5.0
 WHY_LOW = (
@@ -155,12 +158,19 @@ def _together(numbers: TableNumbers) -> Grid:
         headings += [heading for heading, _ in shown]
         for number in found:
             rows[number.row] += [show(number) for _, show in shown]
+    unlike = _unlike_times(numbers)
     for number in numbers.of(numbers.columns[0].name):
         seeds = " ".join(map(str, number.ours.by_seed)) if number.ours else ""
         size = "" if number.parameters is None else f"{number.parameters / 1e6:.2f} M"
         time = "" if number.training_seconds is None else duration(number.training_seconds)
-        rows[number.row] += [seeds, size, time]
+        rows[number.row] += [seeds, size, time + UNLIKE * (number.row in unlike)]
     return Grid([*headings, "seeds", "parameters", "training"], list(rows.values()), left=1)
+
+
+def _unlike_times(numbers: TableNumbers) -> dict[str, str]:
+    """What each row was trained on, if times of your systems cannot be compared."""
+    found = {n.row: "; ".join(n.trained_on) for n in numbers.measured if n.updates}
+    return found if numbers.is_own and len(set(found.values())) > 1 else {}
 
 
 def _curves(numbers: Sequence[Number]) -> Grid:
@@ -204,7 +214,9 @@ def _cells(number: Number) -> tuple[str, str, str]:
 
 
 def _ours(number: Number) -> str:
-    return _cells(number)[0] + STALE * number.is_stale if number.ours else number.state
+    if not number.ours:
+        return number.state
+    return _cells(number)[0] + STALE * number.is_stale + UNLIKE * (len(number.trained_on) > 1)
 
 
 def _by_seed(number: Number) -> str:
@@ -240,6 +252,7 @@ def _record(numbers: TableNumbers, number: Number) -> dict[str, object]:
         "parameters": number.parameters,
         "updates": "" if number.updates is None else f"{number.updates:.0f}",
         "training_seconds": number.training_seconds,
+        "trained_on": "; ".join(number.trained_on),
         "signature": number.signature,
         "state": number.state,
     }
@@ -258,7 +271,8 @@ def notes(numbers: TableNumbers) -> list[str]:
     for signature, named in scores.items():
         names = list(named)
         told = ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]}"
-        found.append(f"{told}: {signature}" + "; lower is better" * (names == ["ter"]))
+        less = all(map(lower_is_better, names))
+        found.append(f"{told}: {signature}" + "; lower is better" * less)
     if any(number.ours.half is not None for number in measured if number.ours):
         found.append(HOW)
     alone = dict.fromkeys(n.score for n in measured if n.ours and n.ours.covers == "seeds")
@@ -274,6 +288,11 @@ def notes(numbers: TableNumbers) -> list[str]:
     stale = [(number.row, number.state) for number in measured if number.is_stale]
     stale += [(c.baseline or "", c.baseline_changed) for c in numbers.columns if c.baseline_changed]
     found += dict.fromkeys(f"{STALE} {row}: {changed}" for row, changed in stale)
+    mixed = [(n.row, "; ".join(n.trained_on)) for n in measured if len(n.trained_on) > 1]
+    found += dict.fromkeys(f"{UNLIKE} {row}: seeds trained on {on}" for row, on in mixed)
+    if times := _unlike_times(numbers):
+        told = "; ".join(f"{row} on {on}" for row, on in times.items())
+        found.append(f"{UNLIKE} times are not comparable: {told}")
     if numbers.made_by:
         found.append(f"Its runs differ in {numbers.made_by}.")
     return found

@@ -18,14 +18,12 @@ from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora.definition import load_corpus
 from fairseq_hybrid_attn.lab.corpora.words import split_words
 from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
-<<<<<<< HEAD
-from fairseq_hybrid_attn.lab.models.sentences import Sentences
-=======
 from fairseq_hybrid_attn.lab.models import translate_command
->>>>>>> commands
+from fairseq_hybrid_attn.lab.models.sentences import Sentences
 from fairseq_hybrid_attn.lab.models.trained import corpus_like, find_model
-from fairseq_hybrid_attn.lab.runs.export_command import EXAMPLES_HEAD
+from fairseq_hybrid_attn.lab.runs.export_command import EXAMPLES_HEAD, card
 from fairseq_hybrid_attn.lab.runs.fairseq_commands import generate_command
+from fairseq_hybrid_attn.lab.scores.counts import Score
 
 MODELS = sorted(path for path in (Path(USER_DIR).parent / "models").iterdir() if path.is_dir())
 FIRST, HYSAN = MODELS[1], MODELS[0]
@@ -37,6 +35,24 @@ def examples(model: Path) -> dict[str, str]:
     _, _, table = (model / "README.md").read_text().partition(EXAMPLES_HEAD)
     rows = [row.strip("| ").split(" | ") for row in table.split("\n\n")[0].split("\n")[2:]]
     return dict(rows)
+
+
+def test_a_card_shows_every_sentence_as_it_is():
+    about = SimpleNamespace(
+        **{"source": "de", "target": "en", "corpus": "own", "counts": {"train": 2, "test": 2}},
+        recipe={"licence": None},
+    )
+    trained = SimpleNamespace(treatment=about, search={"beam": 4})
+    model = SimpleNamespace(parameters=lambda: [])
+    result = {"name": "own/x/y/bleu/seed1", "paper": "own", "table": "x", "label": "few@text"}
+    result |= {"row": "y", "column": "bleu", "seed": 1}
+    told = card(
+        SimpleNamespace(trained=trained, model=model),
+        *(Path("model"), "transformer", {"bleu": Score(1.0, "nrefs:1|case:mixed")}),
+        [("ja | nein", "yes"), ("ja | nein", "no")],
+        result,
+    )
+    assert told.count("| ja \\| nein | ") == 2 and "`nrefs:1\\|case:mixed`" in told
 
 
 @pytest.fixture(scope="module")

@@ -161,6 +161,8 @@ def read_probing(
 ) -> dict[str, dict]:
     """The results of ``--probing`` by the models' names, in their order."""
     found, paths = {}, dict(given)
+    if len(paths) < len(given):
+        raise UserError("--probing: give each model one file")
     for name, subject in subjects.items():
         if path := paths.get(name):
             keys = {"tasks", "groups", "classifier", "model_sha256"}

@@ -14,11 +14,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from ...errors import UserError
+from ...errors import UserError, few
 from ..corpora.link_files import Gold, Lengths, read_gold, read_lengths, read_pharaoh
 from ..files.json_files import write_json
 from ..files.tabular import Grid
-from ..files.text import few
 from ..files.writing import check_outputs
 from ..scores.counts import SentenceCounts, scores_as_dict
 from .error_rate import RATES, count, rates, undefined

@@ -35,7 +35,7 @@ GROUPS = {
         ("translate", "models.translate_command", "translate text with a trained model"),
         ("export", "runs.export_command", "make a small folder of a run's model"),
         ("average", "models.average_command", "average the weights of checkpoints"),
-        ("score", "scores.score_command", "compute BLEU of a translation"),
+        ("score", "tables.score_command", "compute BLEU of translations and compare them"),
         ("losses", "scores.losses_command", "compute losses with intervals over sentences"),
         ("score-checkpoints", "report.score_checkpoints_command", "score the checkpoints of a run"),
     ],
@@ -44,7 +44,6 @@ GROUPS = {
         ("maps", "analysis.maps_command", "draw attention maps: interactive page, figures, data"),
         ("gates", "analysis.gates_command", "show mean gates by layer, branch and part of speech"),
         ("heads", "analysis.heads_command", "measure distance, entropy and difference of heads"),
-        ("lengths", "scores.lengths_command", "compute BLEU by the length of the source sentence"),
         ("curves", "report.curves_command", "draw learning curves: loss and BLEU by updates"),
         ("probe", "probing.probe_command", "run probing tasks (SentEval) on a trained encoder"),
     ],
@@ -58,7 +57,7 @@ GROUPS = {
 #: The module of each command.
 COMMANDS = {name: module for group in GROUPS.values() for name, module, _ in group}
 #: Those that need no fairseq, which takes seconds to load.
-WITHOUT_FAIRSEQ = ("runs", "table", "score", "lengths", "aer", "curves")
+WITHOUT_FAIRSEQ = ("runs", "table", "score", "aer", "curves")
 
 #: Errors of writing to what was opened before.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -119,6 +118,8 @@ def _run(words: list[str]) -> None:
     if name not in WITHOUT_FAIRSEQ and not {"-h", "--help"} & set(words):
         from ... import models  # noqa: F401  (fairseq gets to know them)
     parser = argparse.ArgumentParser(prog=f"fairseq-hybrid {name}", allow_abbrev=False)
+    for action in (None, "store"):
+        parser.register("action", action, _Once)
     _add_arguments(parser, name)
     ours, others = words[1:], []
     if "--" in ours and parser.get_default("others") is not None:  # another program's flags follow
@@ -177,6 +178,18 @@ def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     _module(name).add_arguments(parser)
     add_user_dir(parser)
+
+
+class _Once(argparse._StoreAction):
+    """Store the value of a flag, and refuse another one, by which the first would be lost."""
+
+    _given: object = None
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        if option_string and self._given not in (None, values):
+            parser.error(f"{option_string} is given twice, with different values")
+        self._given = values
+        super().__call__(parser, namespace, values, option_string)
 
 
 class _PrintCompletion(argparse.Action):

@@ -178,6 +178,8 @@ def flags_of(words: Sequence[str]) -> dict[str, object]:
     for word in words:
         if word.startswith("--"):
             last, given, value = word[2:].partition("=")
+            if last in flags:
+                raise UserError(f"--{last} is given twice")
             if given and not value:
                 raise UserError(f"{word}: the value is missing")
             flags[last] = _plain(value) if given else True

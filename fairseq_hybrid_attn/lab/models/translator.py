@@ -11,10 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import UserError
+from ...errors import UserError, few
 from ..corpora.tokenisers import detokeniser
 from ..corpora.words import join_subwords, split_words, text_of, word_attention, words_of
-from ..files.text import few
 from . import CROSS, KINDS
 from .attentions import Attentions
 from .loading import device_of, load_model

@@ -167,6 +167,8 @@ def read_probing(
 ) -> dict[str, dict]:
     """The results of ``--probing`` by the models' names, in their order."""
     found, paths = {}, dict(given)
+    if len(paths) < len(given):
+        raise UserError("--probing: give each model one file")
 
     def use(content: dict) -> list:
         shown = results.grid({"": content}), results.notes({"": content})

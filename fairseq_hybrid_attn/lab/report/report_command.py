@@ -11,7 +11,7 @@ a second command does not translate again.
 The page has scores with signatures, the best and worst translations, BLEU by source length,
 attention maps, gates, heads and learning curves.  Models are compared with the first one by paired
 bootstrap, and the sentences that differ most are shown.  The numbers are those of the commands
-score, lengths, maps, gates, heads, curves and probe.
+score, maps, gates, heads, curves and probe.
 
 The page is one file that needs no network.  --json has all of its numbers except the weights of
 the maps, which `maps --json` writes.

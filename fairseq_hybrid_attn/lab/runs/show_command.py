@@ -16,10 +16,9 @@ from pathlib import Path
 
 import yaml
 
-from ...errors import UserError
+from ...errors import UserError, few
 from ..cli.flags import positive
 from ..config.paper_tables import OWN_PAPER
-from ..files.text import few
 from ..models.trained import BEGUN
 from .devices import Devices, check_cpu_precision, slots
 from .fairseq_commands import shell

@@ -390,7 +390,7 @@ def test_what_is_wrong_with_a_checkpoint_is_reported(in_data, tmp_path):
         (torch.nn.Linear(1, 1), "it refers to torch.nn.modules.linear.Linear, which might run"),
         (renamed, "its architecture transformer_x is registered neither by fairseq nor by"),
         (lm, "foreign.pt is a language model"),
-        (cut, "cannot be loaded: Error.* Missing key.*decoder.embed_tokens"),
+        (cut, "lacks decoder.embed_tokens"),
     ):
         torch.save(content, "foreign.pt")
         told(problem, path="foreign.pt")
@@ -400,4 +400,4 @@ def test_what_is_wrong_with_a_checkpoint_is_reported(in_data, tmp_path):
     told("has neither manifest.json nor dictionaries; give --data DIR", tmp_path)
     for side in ("de", "en"):
         (tmp_path / f"dict.{side}.txt").write_text("a 1\n")
-    told("size mismatch for encoder.embed_tokens.weight: .*13.* is torch.Size..5,", tmp_path)
+    told("of another size are encoder.embed_tokens.weight", tmp_path)

@@ -158,13 +158,15 @@ def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, cap
         "Heads and branches": f"heads {BOTH}",
         "Gates": f"gates {GATED}",
         "BLEU by source length": (
-            f"lengths --source words.de --reference ref.en --target-lang en {systems}"
+            "score --by-length --source words.de --reference ref.en --target-lang en "
+            f"--write by.json {systems}"
         ),
         "Learning curves": "curves gate1=gate1/train.log mma=mma/train.log",
     }.items():
         capsys.readouterr()
-        command(f"{words} --json part.json")
-        of_parts[words.split()[0]] = read(in_data / "part.json")
+        written = "by.json" if "score" in words else "part.json"
+        command(words if "score" in words else f"{words} --json part.json")
+        of_parts[words.split()[0]] = read(in_data / written)
         printed = {" ".join(line.split()) for line in capsys.readouterr().out.splitlines()}
         shown = [" ".join(" ".join(row).split()) for table in page.tables[part] for row in table]
         assert len(shown) > 2 and set(shown) <= printed, part
@@ -172,11 +174,9 @@ def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, cap
         assert {key: ours[key] for key in heads} == heads
         assert ours["sentences"] == 3  # one is empty
     assert found["curves"] == of_parts["curves"]["curves"]
-    lengths = of_parts["lengths"]
-    assert found["lengths"] == {key: lengths[key] for key in found["lengths"]}
-    bleu = found["scores"][0]["systems"]
-    for name, one in lengths["groups"][-1]["systems"].items():
-        assert bleu[name] == {key: one[key] for key in ("estimate", "difference")}
+    lengths = of_parts["score"]["by_length"]
+    assert found["lengths"] == lengths
+    assert found["scores"][0]["systems"] == lengths["groups"][-1]["systems"]
     (gates,) = of_parts["gates"]["models"]
     assert found["models"][0]["gates"] == gates
     assert found["models"][1]["gates"] is None

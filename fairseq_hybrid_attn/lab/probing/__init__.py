@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 from ...errors import UserError
@@ -34,6 +33,11 @@ class ProbeSettings:
         if not all(0 <= rate < 1 for rate in self.dropout):
             raise UserError("--dropout: give rates from 0 to below 1")
 
-    def candidates(self, hidden: int) -> list[tuple[float, float]]:
-        """Return dropout and L2 of all candidates with this number of hidden units."""
-        return list(itertools.product(self.dropout if hidden else (0.0,), self.l2))
+    def candidates(self) -> list[tuple[int, float, float]]:
+        """Hidden units, dropout and L2 of all candidates; only hidden units are dropped."""
+        return [
+            (hidden, dropout, l2)
+            for hidden in self.hidden
+            for dropout in (self.dropout if hidden else (0.0,))
+            for l2 in self.l2
+        ]

@@ -16,24 +16,19 @@ from ..models.sentences import Sentences, in_batches
 LAST = -1
 
 
-def encoder_of(model: nn.Module) -> TransformerEncoderBase:
+def encode(model: nn.Module, net_input: dict) -> tuple[list[Tensor], Tensor]:
+    """Run a model's encoder on the ``net_input`` of a batch, padded on either side.
+
+    Returns:
+        states ``[n, b, d]`` of the layers that the encoder returns: 0 = embeddings, 1 = lowest,
+        the last = what the decoder receives; and where there is no token, ``[n, b]``.
+    """
     encoder = getattr(model, "encoder", None)
     if not isinstance(encoder, TransformerEncoderBase):
         raise UserError(
             f"probing does not know where a {type(model).__name__} has its encoder's states; it "
             "supports transformers of fairseq and of this package"
         )
-    return encoder
-
-
-def encode(model: nn.Module, net_input: dict) -> tuple[dict[int, Tensor], Tensor]:
-    """Run a model's encoder on the ``net_input`` of a batch, padded on either side.
-
-    Returns:
-        states ``[n, b, d]`` of the layers that the encoder returns: 0 = embeddings, 1 = lowest,
-        the highest = what the decoder receives; and where there is no token, ``[n, b]``.
-    """
-    encoder = encoder_of(model)
     tokens, lengths = net_input["src_tokens"], net_input["src_lengths"]
     out = encoder(tokens, src_lengths=lengths, return_all_hiddens=True)
     layers = list(out["encoder_states"])
@@ -43,7 +38,7 @@ def encode(model: nn.Module, net_input: dict) -> tuple[dict[int, Tensor], Tensor
         layers.append(out["encoder_out"][0])
     else:
         layers[-1] = out["encoder_out"][0]  # after the last norm, if there is one
-    return dict(enumerate(layers)), tokens.eq(encoder.padding_idx).t()
+    return layers, tokens.eq(encoder.padding_idx).t()
 
 
 def mean_states(states: Tensor, padding: Tensor, *, end_symbol: bool) -> Tensor:
@@ -80,11 +75,10 @@ def sentence_vectors(
 
     def compute(sample: dict) -> Tensor:
         layers, padding = encode(model, sample["net_input"])
-        number = max(layers) if layer == LAST else layer
-        if number not in layers:
-            there = ", ".join(map(str, sorted(layers)))
-            raise UserError(f"--layer {number}: this encoder has {there}, and last")
-        return mean_states(layers[number], padding, end_symbol=end_symbol).cpu()
+        if layer >= len(layers):
+            there = ", ".join(map(str, range(len(layers))))
+            raise UserError(f"--layer {layer}: this encoder has {there}, and last")
+        return mean_states(layers[layer], padding, end_symbol=end_symbol).cpu()
 
     vectors = torch.stack(list(in_batches(sentences, compute, **batches)))
     broken = (~vectors.isfinite().all(1)).nonzero().flatten().tolist()

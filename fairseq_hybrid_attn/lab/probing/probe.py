@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,7 @@ from ..models.sentences import Sentences, some
 from ..models.trained import TrainedModel
 from . import AS_TRAINED, SUBWORDS, ProbeSettings
 from .classifier import Examples, Fit, train_classifier
-from .features import LAST, encoder_of, sentence_vectors
+from .features import LAST, sentence_vectors
 from .tasks import GROUPS, PARTS, TASKS, TaskFile
 
 #: Share of unknown subwords above which sentences seem to be treated unlike the training text.
@@ -68,46 +68,11 @@ def vectors_of(
     return sentence_vectors(model, sentences, **settings), int(unknown.sum()) / len(subwords)
 
 
-@dataclass(frozen=True)
-class TaskResult:
-    """A probed task: its file, a classifier for each seed, and the share of unknown subwords."""
-
-    file: TaskFile
-    fits: list[Fit]
-    unknown: float = 0.0
-
-    @property
-    def accuracies(self) -> list[float]:
-        """On the test part, in per cent, of each seed."""
-        return [fit.test for fit in self.fits]
-
-    def as_dict(self) -> dict:
-        return {
-            **_summary(self.accuracies),
-            "majority": self.file.majority,
-            "classes": len(self.file.classes),
-            "sentences": {part: len(self.file.places(part)) for part in PARTS},
-            "unknown_subwords": self.unknown,
-            "file": self.file.task.file,
-            "sha256": self.file.digest,
-            "classifiers": [asdict(fit) for fit in self.fits],
-        }
-
-
-def _summary(accuracies: Sequence[float]) -> dict:
-    return {
-        "accuracy": statistics.fmean(accuracies),
-        "deviation": statistics.stdev(accuracies) if len(accuracies) > 1 else None,
-        "seeds": list(accuracies),
-    }
-
-
 def probe(
     vectors: Tensor,
     file: TaskFile,
     settings: ProbeSettings,
     seeds: Iterable[int] = (1, 2, 3),
-    device: str = "cpu",
 ) -> list[Fit]:
     """Train a classifier for each seed on the vectors ``[sentences, d]`` of a task's sentences.
 
@@ -116,11 +81,31 @@ def probe(
     if file.task.linear:
         settings = replace(settings, hidden=(0,))
     numbers = {label: number for number, label in enumerate(file.classes)}
-    labels = torch.tensor([numbers[label] for label in file.labels])
-    train, valid, test = (Examples(vectors[at], labels[at]) for at in map(file.places, PARTS))
-    return [
-        train_classifier(train, valid, test, len(numbers), settings, seed, device) for seed in seeds
-    ]
+    labels = torch.tensor([numbers[label] for label in file.labels], device=vectors.device)
+    parts = [Examples(vectors[at], labels[at]) for at in map(file.places, PARTS)]
+    return [train_classifier(parts, len(numbers), settings, seed) for seed in seeds]
+
+
+def group_means(tasks: Mapping[str, dict]) -> dict[str, dict]:
+    """The mean accuracy of each group of tasks (hybrid gate, Table 3), from ``tasks`` by name.
+
+    A group with a missing task is left out, since the mean of other tasks is another number.
+    """
+    groups = {}
+    for group in GROUPS:
+        names = [task.name for task in TASKS.values() if task.group == group]
+        if all(name in tasks for name in names):
+            by_seed = zip(*(tasks[name]["seeds"] for name in names), strict=True)
+            groups[group] = _summary(list(map(statistics.fmean, by_seed)))
+    return groups
+
+
+def _summary(accuracies: list[float]) -> dict:
+    return {
+        "accuracy": statistics.fmean(accuracies),
+        "deviation": statistics.stdev(accuracies) if len(accuracies) > 1 else None,
+        "seeds": accuracies,
+    }
 
 
 def probe_model(
@@ -149,9 +134,8 @@ def probe_model(
             )
         prepare = preparation(trained, trained.languages[0], tokens)
     model, task = load_model(trained)
-    encoder_of(model)
     how = {"layer": LAST if layer == "last" else int(layer), "end_symbol": end_symbol}
-    results = []
+    tasks = {}
     for file in files:
         name = file.task.name
         with _bar(f"{name}: sentences", total=len(file.sentences)) as bar:
@@ -164,9 +148,20 @@ def probe_model(
                 file=sys.stderr,
             )
         each = _bar(f"{name}: classifiers", range(1, seeds + 1))
-        results.append(TaskResult(file, probe(vectors, file, settings, each, device), unknown))
+        fits = probe(vectors.to(device), file, settings, each)
+        tasks[name] = {
+            **_summary([fit.test for fit in fits]),
+            "majority": file.majority,
+            "classes": len(file.classes),
+            "sentences": {part: len(file.places(part)) for part in PARTS},
+            "unknown_subwords": unknown,
+            "file": file.task.file,
+            "sha256": file.digest,
+            "classifiers": list(map(asdict, fits)),
+        }
     return {
-        **as_dict(results),
+        "tasks": tasks,
+        "groups": group_means(tasks),
         "model": str(trained.path),
         "model_sha256": sha256(trained.checkpoint),
         "layer": layer,
@@ -181,20 +176,3 @@ def probe_model(
 
 def _bar(title: str, steps=None, total: int | None = None) -> tqdm:
     return tqdm(steps, desc=title, total=total, file=sys.stderr, leave=False, disable=None)
-
-
-def as_dict(results: Sequence[TaskResult]) -> dict:
-    """Return results for JSON: ``tasks`` by name, and ``groups``.
-
-    A group has the mean accuracy of its tasks (hybrid gate, Table 3).  One with a missing task is
-    left out, since the mean of other tasks is another number.
-    """
-    by_name = {result.file.task.name: result for result in results}
-    groups = {}
-    for group in GROUPS:
-        names = [task.name for task in TASKS.values() if task.group == group]
-        if all(name in by_name for name in names):
-            by_seed = zip(*(by_name[name].accuracies for name in names), strict=True)
-            groups[group] = _summary([statistics.fmean(accuracies) for accuracies in by_seed])
-    tasks = {name: result.as_dict() for name, result in by_name.items()}
-    return {"tasks": tasks, "groups": groups}

@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.probing import ProbeSettings
+from fairseq_hybrid_attn.lab.probing import ProbeSettings, classifier
 from fairseq_hybrid_attn.lab.probing.classifier import Examples, train_classifier
-from fairseq_hybrid_attn.lab.probing.probe import TaskResult, as_dict, probe
+from fairseq_hybrid_attn.lab.probing.probe import group_means, probe
 from fairseq_hybrid_attn.lab.probing.results import draw, grid, notes
 from fairseq_hybrid_attn.lab.probing.tasks import TASKS, find_files, read_task
 
@@ -88,91 +87,49 @@ def blobs(count, seed, classes=3, width=6, noise=1.5):
     return Examples(vectors.double(), labels)
 
 
-class Dropped(nn.Module):
-    """Dropout from separate random numbers, so that the batches do not depend on it."""
-
-    def __init__(self, rate, seed):
-        super().__init__()
-        self.rate = rate
-        self.numbers = torch.Generator().manual_seed(2**31 + seed)
-
-    def forward(self, x):
-        if not self.training or not self.rate:
-            return x
-        kept = torch.rand(x.shape, generator=self.numbers, dtype=x.dtype) >= self.rate
-        return torch.where(kept, x / (1 - self.rate), 0.0)
+def best_of(parts, settings, seed=3):
+    fit = train_classifier(parts, 3, settings, seed)
+    return fit.valid, fit.test, fit.passes
 
 
-def senteval(train, valid, test, classes, hidden, dropout, l2, seed, settings):
-    """Train one classifier after the other, as SentEval does, with torch's own options."""
-    torch.manual_seed(seed)
-    width = train.vectors.size(1)
-    if hidden:
-        layers = [nn.Linear(width, hidden), nn.Sigmoid(), nn.Linear(hidden, classes)]
-        layers.insert(1, Dropped(dropout, seed))
-    else:
-        layers = [nn.Linear(width, classes)]
-    model = nn.Sequential(*layers).double()
-    adam = torch.optim.Adam(model.parameters(), weight_decay=l2)
-
-    def accuracy(examples):
-        model.eval()
-        with torch.no_grad():
-            said = model(examples.vectors).argmax(1)
-        return 100 * (said == examples.classes).double().mean().item()
-
-    best, failures, done = (-1, None, None), 0, 0
-    while done <= settings.max_passes:
-        model.train()
-        for _ in range(settings.passes):
-            order = torch.randperm(len(train.classes))
-            for at in range(0, len(order), settings.batch_size):
-                chosen = order[at : at + settings.batch_size]
-                adam.zero_grad()
-                scores = model(train.vectors[chosen])
-                nn.functional.cross_entropy(scores, train.classes[chosen]).backward()
-                adam.step()
-        done += settings.passes
-        found = accuracy(valid)
-        if found > best[0]:
-            best = (found, accuracy(test), done)
-        else:
-            if failures >= settings.tenacity:
-                break
-            failures += 1
-    return best
-
-
-def test_side_by_side_equals_one_after_the_other():
-    """Early stopping, choice of a candidate and accuracies are those of an independent program.
-
-    None of them depends on which other candidates there are, nor on when those stop.
-    """
+def test_a_candidate_is_chosen_by_its_validation_accuracy():
+    """Candidates start from the same seed, so that none depends on which others there are."""
     parts = blobs(150, 1), blobs(400, 2), blobs(90, 3)
-    for settings, seed in (
-        (ProbeSettings((0, 7), (0.0, 0.4), (1e-3, 0.2, 0.05), 50), 2),
-        (ProbeSettings((7,), (0.0,), (0.0, 1e-3, 0.05, 0.2), 50, tenacity=0, passes=1), 5),
+    settings = ProbeSettings((0, 7), (0.0, 0.4), (1e-3, 0.2, 0.05), 50)
+    candidates = settings.candidates()
+    alone = [
+        best_of(parts, replace(settings, hidden=(hidden,), dropout=(dropout,), l2=(l2,)))
+        for hidden, dropout, l2 in candidates
+    ]
+    assert len(candidates) == 3 + 6 and len(set(alone)) >= len(candidates) - 1
+    best = max(range(len(alone)), key=lambda number: alone[number][0])  # the first of equals
+    fit = train_classifier(parts, 3, settings, 3)
+    assert (fit.valid, fit.test, fit.passes) == alone[best]
+    assert (fit.hidden, fit.dropout, fit.l2, fit.seed) == (*candidates[best], 3)
+
+
+def test_training_stops_as_sentevals_does(monkeypatch):
+    """At the sixth score that is no better, counted over the whole training; or after 204 passes.
+
+    Scores are given; the test set is scored when the validation set has reached a new best.
+    """
+    one = Examples(torch.zeros(1, 2), torch.zeros(1, dtype=torch.long))
+    parts = one, Examples(*one), Examples(*one)
+    for validations, best, at in (
+        ([50, 40, 60, 60, 50, 61, 1, 2, 3, 99], 61, 24),  # the 6th failure is before the 99
+        ([*range(1, 52), 99], 51, 204),
     ):
-        candidates = [
-            (hidden, dropout, l2)
-            for hidden in settings.hidden
-            for dropout in (settings.dropout if hidden else (0.0,))
-            for l2 in settings.l2
-        ]
-        alone = [senteval(*parts, 3, *candidate, seed, settings) for candidate in candidates]
-        # They differ, and do not all stop at once; otherwise this would test nothing.
-        assert len(set(alone)) >= len(candidates) - 1
-        assert len({passes for _, _, passes in alone}) > 1
-        outside = torch.get_rng_state()
-        for (hidden, dropout, l2), expected in zip(candidates, alone, strict=True):
-            one = replace(settings, hidden=(hidden,), dropout=(dropout,), l2=(l2,))
-            fit = train_classifier(*parts, 3, one, seed)
-            assert (fit.valid, fit.test, fit.passes) == pytest.approx(expected)
-        best = max(range(len(alone)), key=lambda number: alone[number][0])  # the first of equals
-        fit = train_classifier(*parts, 3, settings, seed)
-        assert (fit.valid, fit.test, fit.passes) == pytest.approx(alone[best])
-        assert (fit.hidden, fit.dropout, fit.l2, fit.seed) == (*candidates[best], seed)
-        assert torch.equal(torch.get_rng_state(), outside)
+        scores = iter(map(float, validations))
+        tested = []
+
+        def score(model, examples, scores=scores, tested=tested):
+            if examples is parts[2]:
+                return tested.append(0) or float(len(tested))
+            return next(scores)
+
+        monkeypatch.setattr(classifier, "_accuracy", score)
+        found = best_of(parts, ProbeSettings((0,), l2=(0.0,)))
+        assert found == (best, len(tested), at) and next(scores) == 99
 
 
 def test_each_part_is_used_for_what_it_is(tmp_path):
@@ -188,22 +145,13 @@ def test_each_part_is_used_for_what_it_is(tmp_path):
         assert (fit.test, fit.valid) == (0.0, 100.0)
 
 
-def test_groups_are_means_of_all_their_tasks(tmp_path):
-    files = [task_file(tmp_path, "AABAC" * 8, name) for name in ("SentLen", "WC", "BShift")]
-    noise = torch.randn(120, 4, generator=torch.Generator().manual_seed(1))
-    results = [TaskResult(file, probe(noise, file, QUICKER, (1, 2, 3)), 0.25) for file in files]
-    found = as_dict(results)
-    first, second = found["tasks"]["SentLen"], found["tasks"]["WC"]
-    assert first["seeds"] != second["seeds"]
-    means = np.mean([first["seeds"], second["seeds"]], axis=0)
-    assert list(found["groups"]) == ["surface"]  # two syntactic tasks are missing
-    group = found["groups"]["surface"]
-    assert group["seeds"] == pytest.approx(means)
-    expected = means.mean(), means.std(ddof=1)
-    assert (group["accuracy"], group["deviation"]) == pytest.approx(expected)
-    assert [fit["seed"] for fit in first["classifiers"]] == [1, 2, 3]
-    assert first["sentences"] == {"tr": 40, "va": 40, "te": 40}
-    assert first["unknown_subwords"] == 0.25
+def test_groups_are_means_of_all_their_tasks():
+    seeds = {"SentLen": [70.0, 80.0, 90.0], "WC": [10.0, 30.0, 20.0], "BShift": [50.0] * 3}
+    found = group_means({name: {"seeds": accuracies} for name, accuracies in seeds.items()})
+    group = found.pop("surface")
+    assert not found  # two syntactic tasks are missing
+    assert (group["seeds"], group["accuracy"]) == ([40.0, 55.0, 55.0], 50.0)
+    assert group["deviation"] == pytest.approx(np.std(group["seeds"], ddof=1))
 
 
 def one_result(accuracy, deviation=None, majority=20.0, sha256="a"):

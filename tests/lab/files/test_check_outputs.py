@@ -1,0 +1,33 @@
+"""Where results go: checked before the work."""
+
+import os
+
+from refusals import check_refusals
+
+from fairseq_hybrid_attn.lab.files.writing import check_outputs
+
+
+def test_outputs_overwrite_no_input_and_can_be_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("folder", "other"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "read").write_text("kept")
+    (tmp_path / "link").symlink_to("read")
+    os.mkfifo("pipe")
+
+    def check(path, other="other/new"):
+        outputs = {"--json": tmp_path / path, "--figure": tmp_path / other, "--page": None}
+        check_outputs(outputs, [tmp_path / "read", None])
+
+    check("new")
+    cases = {
+        "read": "--json .*read is one of the inputs",
+        "link": "is one of the inputs",
+        "folder/../read": "is one of the inputs",
+        "other/../other/new": "--figure .*--json writes there too",
+        "folder": "is a directory",
+        "pipe": "is not a regular file",
+        "nowhere/new": "there is no directory .*nowhere",
+    }
+    check_refusals(cases.items(), check)
+    assert (tmp_path / "read").read_text() == "kept" and not list((tmp_path / "other").iterdir())

@@ -75,6 +75,14 @@ class OurSettings(FairseqDataclass):
         },
     )
 
+    new_weights: bool = field(
+        default=False,
+        metadata={
+            "help": "with --finetune-from-model: gates, fusions and biases that the model lacks "
+            "keep their first values"
+        },
+    )
+
     def _get_help(self, name):
         """End the help of a flag with the words that it takes now, the user's included."""
         text, words = super()._get_help(name), self._get_meta(name, "words")

@@ -19,6 +19,7 @@ def describe(
     lines = [
         f"{table.name}: {table.title}",
         f"   profile    {place.profile.name}: {place.profile.summary}",
+        *([f"   differs    {table.notes}"] if table.is_own and table.notes else []),
         *_rows_have(runs, slots[0]),
         f"   folder     {place.root}",
         f"   devices    {len(slots)} x {slots[0]}",

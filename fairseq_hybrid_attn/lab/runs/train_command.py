@@ -18,6 +18,7 @@ import argparse
 import os
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
                 "name a row of a table, or your text and a system: --text DIR transformer"
             )
         place = workspace(args, by_size=model is None)
-        what = shared(args, flags, model)
+        what = replace(shared(args, flags, model), inherits=args.row is None)
         plan = own_plan(place, [system], args.seeds, args.name, what)
     alone = how.prepare_only or how.dry_run or how.slurm
     if launched := {} if alone else launcher(os.environ):

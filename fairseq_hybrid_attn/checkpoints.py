@@ -110,8 +110,9 @@ def _checked(load: Callable) -> Callable:
             state = load(path, arg_overrides, *args, **kwargs)
         check_contents(path, state, weights=whole)
         model = (state.get("cfg") or {}).get("model")
-        if model is not None and hasattr(model, "get") and model.get("compile"):
-            model["compile"] = False  # where it was trained, not where it is used
+        for name in ("compile", "new_weights"):  # of its training, not of its use
+            if model is not None and hasattr(model, "get") and model.get(name):
+                model[name] = False
         return state
 
     return load_checkpoint_to_cpu
@@ -159,17 +160,22 @@ def misfit(error: BaseException | None) -> str | None:
     if not found:
         return None
     name, _, lines = told.partition(":")
-    parts = []
+    parts, advice = [], "Use the dictionaries and the flags (--arch, sizes) of its training"
     for kind, said in {"lacks": "Missing", "has beside them": "Unexpected"}.items():
         for names in re.findall(rf"{said} key\(s\) in state_dict: (.*)", lines):
-            parts.append(f"it {kind} " + few(re.findall('"(.*?)"', names)))
+            listed = re.findall('"(.*?)"', names)
+            parts.append(f"it {kind} {few(listed)}")
+            if said == "Missing" and all(map(is_new, listed)):
+                advice = "With --new-weights, what it lacks keeps its first values"
     sizes = re.findall(r"size mismatch for ([^:]+)", lines)
     if sizes:
         parts.append(f"of another size are {few(sizes)}")
-    return (
-        f"does not fit the model, a {name}: {'; '.join(parts)}. Use the dictionaries and the flags "
-        "(--arch, sizes) with which it was trained"
-    )
+    return f"does not fit the model, a {name}: {'; '.join(parts)}. {advice}"
+
+
+def is_new(weight: str) -> bool:
+    """Whether a weight is of what a Transformer has not: a gate, another fusion, or a bias."""
+    return bool(re.search(r"\.self_attn\.(fusion|bias)\.", weight))
 
 
 #: What torch says where memory, not the file, is the fault.

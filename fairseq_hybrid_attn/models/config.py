@@ -82,6 +82,13 @@ class OurSettings(FairseqDataclass):
             "embeddings, on each side that has positions"
         },
     )
+    new_weights: bool = field(
+        default=False,
+        metadata={
+            "help": "with --finetune-from-model: gates, fusions and biases that the model lacks "
+            "keep their first values"
+        },
+    )
 
     def _get_help(self, name):
         """End the help of a flag with the words that it takes now, the user's included."""

@@ -37,6 +37,7 @@ from ..attention.compute import takes_sdpa
 from ..attention.positions import RELATIVE_POSITIONS, ROTARY
 from ..attention.problem import Branch, Masks
 from ..attention.sdpa import kernels_for, make_masks
+from ..checkpoints import is_new
 from ..cross_entropy import has_bfloat16
 from ..effects import missing_for
 from ..errors import Faults, UserError
@@ -150,13 +151,20 @@ class PlannedModel:
             if getattr(cfg.quant_noise, kind) > 0:
                 check_noise(model, f"{name}: --quant-noise-{kind}", parts)
         use_fast_dropout(model)
+        model.new_weights = cfg.new_weights
         if cfg.compile:
             compile_layers(model)
         return model
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
-        """Load weights; prune those of a larger model to the layers that are kept."""
+        """Load weights; prune those of a larger model to the layers that are kept.
+
+        With ``--new-weights``, those that a Transformer lacks may be missing.
+        """
         pruning = pruning_of(self, state_dict)
+        for name, weight in self.state_dict().items() if self.new_weights else ():
+            if is_new(name):
+                state_dict.setdefault(name, weight)
         return super().load_state_dict(state_dict, strict, model_cfg=pruning)  # type: ignore[misc]
 
 

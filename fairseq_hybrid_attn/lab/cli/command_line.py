@@ -33,7 +33,7 @@ GROUPS = {
     ],
     "models": [
         ("translate", "models.translate_command", "translate text with a trained model"),
-        ("export", "runs.export_command", "make a small folder of a run's model"),
+        ("export", "runs.export_command", "make a small folder of a run's or fairseq's model"),
         ("average", "models.average_command", "average the weights of checkpoints"),
         ("score", "tables.score_command", "compute BLEU of translations and compare them"),
         ("losses", "scores.losses_command", "compute losses with intervals over sentences"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from ..files.yaml_files import merge
 from .paper_tables import OWN_PAPER, Column, Row, Table
 from .settings import FULL, WEIGHTS_OF, Profile, RawSettings, load_profile, load_raw
 
+#: See :func:`own_table`.
+Inherit = Callable[[str, dict], tuple[dict, list[str]]]
 #: What the systems share, but for what a profile and you give: the base model.
 OWN: dict = {
     "extends": "transformer",  # the flags that the papers share
@@ -58,6 +60,7 @@ def own_table(
     configs: Path,
     base: dict = OWN,
     start: str | None = None,
+    inherit: Inherit | None = None,
 ) -> Table:
     """The table ``own/NAME``; the first system is its baseline.
 
@@ -70,6 +73,8 @@ def own_table(
         configs: the folder of configurations.
         base: what all share but for a profile and these: :data:`OWN`, or a model's settings.
         start: what to call the model that all begin with, which is then the first system.
+        inherit: of an architecture and the flags given with it, its flags of that model; and which
+            values differ from the model's. None: it has the model's architecture, and all flags.
     """
     from fairseq.models import MODEL_REGISTRY  # here: it takes seconds
 
@@ -79,6 +84,7 @@ def own_table(
     raw = load_raw(base, configs, OWN_PAPER)
     before = merge(raw.merged, profile.settings)
     rows: dict[str, Row] = {}
+    notes: list[str] = []
     if start:
         as_it_is = {"max-update": 0, "max-epoch": None, "patience": None}
         rows["start"] = Row("start", RawSettings({}, {"train": as_it_is}), system=start)
@@ -89,6 +95,10 @@ def own_table(
                 "--arch: name the systems themselves, such as transformer transformer_mma"
             )
         train = {**for_all, **flags, "arch": arch}
+        if inherit:
+            inherited, changed = inherit(arch, {**for_all, **flags})
+            train = {**inherited, **train}
+            notes += [f"{system}: {', '.join(changed)}."] if changed else []
         if "max-epoch" in train:
             train.setdefault("max-update", None)
         if base is OWN and arch not in MODEL_REGISTRY:  # transformer_iwslt_de_en has its own size
@@ -110,6 +120,7 @@ def own_table(
         raw=raw,
         configs=configs,
         baseline=next(iter(rows)),
+        notes=" ".join(notes),
     )
 
 

@@ -31,7 +31,15 @@ from ..files.json_files import read_json
 from ..files.writing import check_for_fairseq
 
 CHECKPOINT, BEGUN = "model.pt", "begun.json"
-_DATA = "give --data DIR, the output of fairseq-hybrid prepare"
+_DATA = "give --data DIR, the output of fairseq-hybrid prepare or of fairseq-preprocess"
+
+
+def how_to_export(checkpoint: Path, data: object = "DIR") -> str:
+    return (
+        "a checkpoint does not say how its text was tokenised and split. Make a model's folder of "
+        f"it: fairseq-hybrid export {checkpoint} --data {data} --codes FILE --tokenizer KIND "
+        "--output DIR"
+    )
 
 
 @dataclass(frozen=True)
@@ -50,9 +58,7 @@ class TrainedModel:
     def treatment(self) -> Manifest:
         """How its text was treated."""
         if self.manifest is None:
-            raise UserError(
-                f"{self.path}: nothing beside it says how its text is tokenised and split; {_DATA}"
-            )
+            raise UserError(f"{self.path}: {how_to_export(self.checkpoint, self.binary)}")
         return self.manifest
 
     @property

@@ -7,13 +7,17 @@ import io
 import logging
 import math
 import textwrap
+import warnings
 from argparse import Namespace
 from dataclasses import fields
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 
 from ...errors import UserError
 from ..cli.flags import did_you_mean
+from ..config.settings import WEIGHTS_OF
+from ..files.checkpoints import read_checkpoint
 from .devices import Devices, share_out
 from .fairseq_commands import GENERATE_TOKENS, OF_TASK, flags
 from .workspace import Run
@@ -27,10 +31,11 @@ def check_run(run: Run, devices: Devices) -> None:
     settings = run.settings
     if settings.aligner:
         return
-    training = _parsed("fairseq-train", *flags(settings.train))
+    training = parsed("fairseq-train", *flags(settings.train))
     task = ["--task", "translation_gnmt"] if "gnmt-lenpen" in settings.generate else []
-    _parsed("fairseq-generate", "--path", "model.pt", *task, *flags(settings.generate))
-    _check_model(tuple(flags(settings.train)), run.recipe.subwords.one_dictionary)
+    parsed("fairseq-generate", "--path", "model.pt", *task, *flags(settings.generate))
+    words, weights = tuple(flags(settings.train)), settings.train.get(WEIGHTS_OF)
+    _check_model(words, run.recipe.subwords.one_dictionary, weights and Path(str(weights)))
     if settings.updates != 0:
         _check_schedule(training)
     for flag in ("memory-efficient-fp16", "memory-efficient-bf16"):
@@ -40,7 +45,7 @@ def check_run(run: Run, devices: Devices) -> None:
 
 
 @cache
-def _parsed(program: str, *words: str) -> Namespace:
+def parsed(program: str, *words: str) -> Namespace:
     """The flags of a program of fairseq, with its defaults."""
     from fairseq import options
 
@@ -72,27 +77,43 @@ def _parsed(program: str, *words: str) -> Namespace:
 
 
 @cache
-def _check_model(words: tuple[str, ...], one_dictionary: bool) -> None:
-    """Build the model, without memory, on dictionaries of no words."""
+def _check_model(words: tuple[str, ...], one_dictionary: bool, weights: Path | None) -> None:
+    """Build the model, without memory, on dictionaries of no words; or on as many as ``weights``
+    have, which must fit it.
+    """
     import torch
     from fairseq.data import Dictionary
     from fairseq.models import MODEL_DATACLASS_REGISTRY, build_model
     from omegaconf import OmegaConf
 
-    cfg = args = _parsed("fairseq-train", *words)
+    from ...checkpoints import misfit
+
+    cfg = args = parsed("fairseq-train", *words)
     if kind := MODEL_DATACLASS_REGISTRY.get(args.arch):
         # fairseq's own conversion takes most of a second.
         names = [field.name for field in fields(kind) if field.name in args]
         own = {name: getattr(args, name) for name in names}
         cfg = OmegaConf.merge(OmegaConf.structured(kind()), own, {"_name": args.arch})
-    first = Dictionary()
-    second = first if one_dictionary else Dictionary()
+    state = read_checkpoint(weights)["model"] if weights else {}
+    first, second = Dictionary(), Dictionary()
+    for side, dictionary in (("encoder", first), ("decoder", second)):
+        rows = len(state.get(f"{side}.embed_tokens.weight", ()))
+        for number in range(len(dictionary), rows):
+            dictionary.add_symbol(str(number))
+    if one_dictionary:
+        second = first
     task = SimpleNamespace(source_dictionary=first, target_dictionary=second)
     try:
-        with torch.device("meta"):
-            build_model(cfg, task)
+        with torch.device("meta"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nothing is copied
+            model = build_model(cfg, task)
+            if weights:
+                model.load_state_dict(state)
     except UserError as error:  # our models say what is wrong
         raise UserError(f"train: {error}") from None
+    except RuntimeError as error:
+        if unfit := misfit(error):
+            raise UserError(f"train: {weights} {unfit}") from None
     except ValueError as error:
         raise UserError(f"train: fairseq: {textwrap.shorten(str(error), 200)}") from None
     except Exception:  # perhaps only of what the task has in training

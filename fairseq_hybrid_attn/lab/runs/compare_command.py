@@ -8,6 +8,12 @@ again, it resumes, and with more seeds or systems it adds them.
   fairseq-hybrid compare --text my-text/ --seeds 3 transformer transformer_mma
   fairseq-hybrid compare --text my-text/ transformer \\
       "transformer_hysan --branch-fusion concat" --write table.md -- --dropout 0.2
+  fairseq-hybrid compare --text my-text/ transformer_mma --given marian=marian.en \\
+      --given baseline=models/baseline --baseline marian
+
+--given adds a row that is not trained here: translations of the test set, or a run or a model's
+folder ("export" makes one of fairseq's checkpoints), which translates it with the same search.
+Several of one NAME are its seeds.
 """
 
 from __future__ import annotations
@@ -18,9 +24,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import UserError
+from ..cli.flags import named_path
 from ..figures import style
 from ..files.processes import run_program
 from ..files.writing import check_outputs
+from ..tables.given import NOTHING, Beside
 from ..tables.measuring import measure
 from ..tables.printing import FORMATS, write_table, written
 from .doing import Doing, do, own_plan
@@ -31,6 +39,11 @@ from .workspace_flags import add_own, add_running, doing, shared, workspace
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("systems", nargs="+", metavar="SYSTEM", help='"ARCHITECTURE [FLAGS]"')
+    group = parser.add_argument_group("what is compared").add_argument
+    text = "a row of translations, or of a run or a model's folder; repeatable"
+    group("--given", action="append", type=named_path, default=[], metavar="NAME=PATH", help=text)
+    group("--baseline", metavar="NAME", help="compare with this row (default: the first)")
+    group("--pairs", action="store_true", help="print the differences of all pairs as well")
     add_own(parser)
     add_running(parser)
 
@@ -40,11 +53,15 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("name your text: --text DIR")
     place = workspace(args, by_size=True)
     plan = own_plan(place, args.systems, args.seeds, args.name, shared(args, args.others))
-    compare(plan, doing(args), args.write)
+    given: dict[str, list[Path]] = {}
+    for name, path in args.given:
+        given.setdefault(name, []).append(path)
+    compare(plan, doing(args), args.write, Beside(given, args.baseline, args.pairs))
 
 
-def compare(plan: Plan, doing: Doing, write: Sequence[Path] = ()) -> None:
+def compare(plan: Plan, doing: Doing, write: Sequence[Path] = (), beside: Beside = NOTHING) -> None:
     """Do the runs that are missing; print and write the comparison with the first system."""
+    beside.check(plan)
     check_outputs(written(write, ".html"), inputs=[])  # the page of ``report``
     if write and doing.prepare_only:
         raise UserError("--write: with --prepare-only, there is nothing to write; leave it out")
@@ -53,7 +70,7 @@ def compare(plan: Plan, doing: Doing, write: Sequence[Path] = ()) -> None:
         style.require()
 
     def show(plan: Plan) -> str:
-        numbers = measure(plan)
+        numbers = beside.added(measure(plan), plan, doing.device)
         done = [run for run in plan.runs if run.folder.result.exists()]
         done = [run for run in done if run.seed == done[0].seed]
         report = ["fairseq-hybrid", "report", *(str(run.folder.path) for run in done)]

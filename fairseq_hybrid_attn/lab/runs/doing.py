@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from ...errors import UserError
@@ -44,6 +45,7 @@ class Shared:
     # As in settings: the batch's tokens and per-device, the checkpoints' every and average.
     given: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     model: TrainedModel | None = None  # that they go on with
+    inherits: bool = False  # the system is the model's own: its architecture was not named
 
 
 def own_plan(
@@ -54,15 +56,17 @@ def own_plan(
     shared: Shared = Shared(),
 ) -> Plan:
     """The plan of the table ``own/NAME`` of systems on the user's text."""
-    base, start = OWN, None
+    base, start, inherit = OWN, None, None
     if (model := shared.model) and place.own:
-        from .fine_tuning import name_of, settings_from  # here: others need it not
+        from .fine_tuning import name_of, of_architecture, settings_from  # here: others need it not
 
         profile = Profile(f"from-{name_of(model)}", f"starts from {model.checkpoint}")
         place = replace(place, own=replace(place.own, like=model.checkpoint), profile=profile)
         base, start = settings_from(model), f"{name_of(model)}, as it is"
+        inherit = None if shared.inherits else partial(of_architecture, base["train"])
     how = shared.flags, shared.given, place.profile, place.configs
-    table = own_table("systems" if name is None else name, systems, *how, base, start)
+    title = "systems" if name is None else name
+    table = own_table(title, systems, *how, base, start, inherit)
     return make_plan(table, place, [], [], seeds)
 
 

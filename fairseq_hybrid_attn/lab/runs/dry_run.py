@@ -23,6 +23,7 @@ def describe(
     lines = [
         f"{table.name}: {table.title}",
         f"   profile    {place.profile.name}: {place.profile.summary}",
+        *([f"   differs    {table.notes}"] if table.is_own and table.notes else []),
         *_rows_have(runs, slots[0]),
         *_early_updates(plan, runs),
         f"   folder     {place.root}",

@@ -1,18 +1,23 @@
-"""Make a small folder of a run's model, to hand on: what translates text, and a card.
+"""Make a small folder of a model, to hand on: what translates text, and a card.
 
   fairseq-hybrid export reproduction/runs/full/mma/table4/local/bleu/seed1 --output models/local
+  fairseq-hybrid export checkpoint_best.pt --data data-bin --codes codes --tokenizer moses \
+      --output models/baseline
   fairseq-hybrid translate models/local < text.de
 
+The model is that of a run, or a checkpoint of fairseq-train.  fairseq's data (--data) does not say
+how its text was prepared; your flags do.  If the data's sentences come out otherwise, they are
+refused.
+
 The weights are in half precision.  The folder also has dictionaries, subwords and settings, and no
-paths of this machine.  The card, README.md, has the scores of these very weights on the run's test
-set, which the command translates and scores.
+paths of this machine.  The card, README.md, has the scores of a run's very weights on its test set,
+which the command translates and scores.
 """
 
 from __future__ import annotations
 
 import argparse
 import shlex
-import shutil
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,19 +26,22 @@ from ... import __version__
 from ...errors import UserError
 from ..corpora.definition import TEST_SETS, read_test_sets, slices
 from ..corpora.manifest import NAME as MANIFEST
-from ..corpora.tokenisers import detokeniser
-from ..figures.outputs import write_text
+from ..corpora.manifest import copy_for_model
+from ..corpora.tokenisers import KINDS, detokeniser
 from ..files.checkpoints import architecture, read_checkpoint
 from ..files.deleting import delete
 from ..files.json_files import write_json
 from ..files.text import read_lines
 from ..files.writing import check_for_fairseq
-from ..models.trained import BEGUN, CHECKPOINT, find_model
+from ..models.trained import BEGUN, CHECKPOINT, TrainedModel, find_model
 from ..scores.counts import Score
 from ..scores.metrics import build_metric
+from .fairseq_parts import Parts, check_fit, settings_of, write_preparation
 from .results import read_result
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
     from ..models.translator import Translator
 
 #: Sentences of the test set whose translations the card has, and the head of their table.
@@ -41,36 +49,87 @@ EXAMPLES, EXAMPLES_HEAD = 3, "| text | translation |"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, metavar="RUN", help="the folder of a run that is done")
-    parser.add_argument("--output", required=True, type=Path, metavar="DIR", help="a new folder")
+    add = parser.add_argument
+    add("run", type=Path, metavar="RUN|CHECKPOINT", help="a run that is done, or a checkpoint")
+    add("--output", required=True, type=Path, metavar="DIR", help="a new folder")
+    group = parser.add_argument_group("of a checkpoint; one for both sides, or source and target")
+    text = "on what it was trained, by fairseq-preprocess or prepare"
+    group.add_argument("--data", type=Path, metavar="DIR", help=text)
+    for flag, what in (("codes", "of subword-nmt or fastBPE"), ("sentencepiece", "model")):
+        group.add_argument(f"--{flag}", nargs="+", type=Path, default=[], metavar="FILE", help=what)
+    text = "how words were separated"
+    group.add_argument("--tokenizer", nargs="+", choices=tuple(KINDS), default=[], help=text)
+    group.add_argument("--lowercase", action="store_true", help="the text was lower-cased")
 
 
 def run(args: argparse.Namespace) -> None:
-    export(args.run, args.output)
+    parts = Parts(args.codes, args.sentencepiece, args.tokenizer, args.lowercase)
+    if args.output.exists():
+        raise UserError(f"--output {args.output} exists; name a new folder")
+    check_for_fairseq(args.output)
+    part = args.output.with_name(f"{args.output.name}.part")
+    delete(part, part.parent)  # of a command that was stopped
+    try:
+        if args.data:
+            told = export_checkpoint(args.run, args.data, parts, part, args.output)
+        elif parts.given:
+            raise UserError("--codes, --sentencepiece, --tokenizer and --lowercase need --data")
+        else:
+            told = export(args.run, part, args.output)
+    except SystemExit:  # as every UserError is
+        delete(part, part.parent)
+        raise
+    write_text(part / "README.md", told)
+    part.rename(args.output)
     print(f"written to {args.output}")
 
 
-def export(run: Path, output: Path) -> None:
+def export_checkpoint(checkpoint: Path, data: Path, parts: Parts, part: Path, output: Path) -> str:
+    """Make a model's folder, ``part``, of a checkpoint and what its user knows; return its card."""
+    from ..models.averaging import write_checkpoint
+    from ..models.loading import load_model
+    from ..models.sentences import Sentences
+
+    trained = find_model(checkpoint, data)
+    if trained.manifest and parts.given:
+        raise UserError(f"{data} says how its text was prepared; leave out --codes and the like")
+    if not trained.manifest:
+        parts.check(data)
+    model, task = load_model(trained)
+    if trained.manifest:
+        copy_for_model(trained.prepared, part)
+    else:
+        write_preparation(trained, parts, part)
+    state = halved(read_checkpoint(trained.checkpoint))
+    write_checkpoint(state, part / CHECKPOINT)
+    write_json(part / BEGUN, {"settings": without_folders(settings_of(trained.checkpoint))})
+    made, pair = find_model(part), "-".join(trained.languages)
+    for split in ("valid", "test", "train"):
+        if any(trained.binary.glob(f"{split}.{pair}.*")):
+            known = Sentences.of_split(task, split)
+            check_fit(made, data, (known.source, known.translations))
+            break
+    lines = beginning(made, model, output, architecture(state))
+    made_of = f"{checkpoint.name} and {made.treatment.corpus}"
+    return "\n".join([*lines, f"Made with fairseq_hybrid_attn {__version__} of {made_of}.", ""])
+
+
+def export(run: Path, part: Path, output: Path) -> str:
+    """Make a run's model folder, ``part``; return its card."""
     from ..models.averaging import write_checkpoint  # here: these import torch, which takes seconds
     from ..models.translator import load
 
-    check_for_fairseq(output)
     trained = find_model(run)
     result = read_result(trained.folder / "result.json")
     if result is None or not trained.settings:
-        raise UserError(f"{run} is not a run that is done: it has no {BEGUN} and result.json")
-    if output.exists():
-        raise UserError(f"--output {output} exists; name a new folder")
-    part = output.with_name(f"{output.name}.part")
-    delete(part, part.parent)  # of a command that was stopped
+        raise UserError(
+            f"{run} is not a run that is done: it has no {BEGUN} and result.json. To export a "
+            "checkpoint of fairseq's, name the --data on which it was trained"
+        )
     about, target = trained.treatment, trained.languages[1]
     raw = trained.prepared / "raw"
     source, references = (read_lines(raw / f"test.{lang}") for lang in trained.languages)
-    for path in (*trained.dictionaries.values(), *trained.subword_files.values()):
-        copy = part / path.relative_to(trained.prepared)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, copy)
-    shutil.copyfile(trained.prepared / MANIFEST, part / MANIFEST)
+    copy_for_model(trained.prepared, part)
     write_json(part / BEGUN, {"settings": without_folders(trained.settings)})
     state = halved(read_checkpoint(trained.checkpoint))
     write_checkpoint(state, part / CHECKPOINT)
@@ -89,9 +148,7 @@ def export(run: Path, output: Path) -> None:
     }
     first = zip(source[:EXAMPLES], best[:EXAMPLES], strict=True)
     examples = [(line, one.text if one else "") for line, one in first]
-    told = card(translator, output, architecture(state), scores, examples, result)
-    write_text(part / "README.md", told)
-    part.rename(output)
+    return card(translator, output, architecture(state), scores, examples, result)
 
 
 def in_table(text: str) -> str:
@@ -109,11 +166,10 @@ def halved(state: dict) -> dict:
         for name, weight in weights.items()
     }
     return {
-        "args": None,
-        "cfg": without_folders(state["cfg"]),
+        **{key: without_folders(state.get(key)) for key in ("args", "cfg")},
         "model": {name: halves[ties.get(name, name)] for name in halves},
         "task_state": state.get("task_state") or {},
-        "optimizer_history": state["optimizer_history"],
+        "optimizer_history": state.get("optimizer_history") or [],
         "extra_state": {},
         "last_optimizer_state": None,
     }
@@ -130,6 +186,20 @@ def without_folders(value):
     return Path(value).name if isinstance(value, str) and value.startswith("/") else value
 
 
+def beginning(trained: TrainedModel, model: Module, output: Path, arch: str | None) -> list[str]:
+    """What the model is, and how it translates."""
+    about, parameters = trained.treatment, sum(weight.numel() for weight in model.parameters())
+    pairs = f"{about.counts['train']:,} sentence pairs of " if about.counts else ""
+    place = shlex.quote(without_folders(str(output)))
+    return [
+        *(f"# {output.name}: {about.source} to {about.target}", ""),
+        f"`{arch}`, {parameters:,} parameters in half precision, trained on",
+        f"{pairs}{about.corpus}.",
+        f"Its flags are in `{BEGUN}`, the treatment of the text in `{MANIFEST}`.",
+        *("", f"    fairseq-hybrid translate {place} < text.{about.source}", ""),
+    ]
+
+
 def card(
     translator: Translator,
     output: Path,
@@ -141,7 +211,6 @@ def card(
     """What the model is, its scores, the licence of its text, and the commands that made it."""
     about, name, seed = translator.trained.treatment, result["name"], result["seed"]
     paper, table, row, column = (result[key] for key in ("paper", "table", "row", "column"))
-    parameters = sum(weight.numel() for weight in translator.model.parameters())
     search = " ".join(f"--{flag} {value}" for flag, value in translator.trained.search.items())
     place = shlex.quote(without_folders(str(output)))
     trained = shlex.quote(f"reproduction/runs/{result['label']}/{name}")
@@ -153,11 +222,7 @@ def card(
     for key, score in scores.items():
         rows.append(f"| {key} | {score.value:.2f} | `{in_table(score.signature)}` |")
     lines = [
-        *(f"# {output.name}: {about.source} to {about.target}", ""),
-        f"`{arch}`, {parameters:,} parameters in half precision, trained on",
-        f"{about.counts['train']:,} sentence pairs of {about.corpus}.",
-        f"Its flags are in `{BEGUN}`, the treatment of the text in `{MANIFEST}`.",
-        *("", f"    fairseq-hybrid translate {place} < text.{about.source}", ""),
+        *beginning(translator.trained, translator.model, output, arch),
         f"Scores of these weights on the test set ({about.counts['test']:,} sentences), {search}:",
         *("", "| score | value | signature |", "|---|---|---|", *rows, ""),
         *("Its translations of the first of them:", "", EXAMPLES_HEAD, "|---|---|"),

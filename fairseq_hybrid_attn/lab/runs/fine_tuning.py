@@ -7,13 +7,19 @@ import re
 from pathlib import Path
 
 from fairseq.data import Dictionary
+from fairseq.models import MODEL_DATACLASS_REGISTRY
 
 from ...errors import UserError
+from ...models.config import FlatTransformerConfig, OurSettings
 from ...tasks.resumable import DICTIONARIES, checksum_of_words
 from ..config.settings import WEIGHTS_OF, Settings
 from ..files.checkpoints import read_checkpoint
-from ..models.trained import TrainedModel
+from ..models.trained import TrainedModel, how_to_export
+from .checks import parsed
+from .fairseq_commands import flags
 
+#: Settings of the task.
+_LIMITS = ("max_source_positions", "max_target_positions")
 #: A fine-tuning's updates, and its warm-up's, as a share: of the model's training, and of its own.
 _SHARE = 0.1
 
@@ -24,7 +30,7 @@ def settings_from(trained: TrainedModel) -> dict:
     It is a tenth as long as the model's training, and goes on at the rate that this ended with.
     """
     if "train" not in trained.settings:
-        raise UserError(f"--from {trained.checkpoint}: name a run, or a model that was exported")
+        raise UserError(f"--from {trained.path}: {how_to_export(trained.checkpoint)}")
     before = Settings.of_dict(trained.settings)
     train = {**before.train, WEIGHTS_OF: str(trained.checkpoint.resolve())}
     train["lr"] = last_rate(before)
@@ -44,6 +50,47 @@ def settings_from(trained: TrainedModel) -> dict:
         "checkpoints": {"unit": made.unit, "every": every, "average": made.average},
         "generate": before.generate,
     }
+
+
+def of_architecture(before: dict, arch: str, given: dict) -> tuple[dict, list[str]]:
+    """The flags by which an architecture that was named goes on with a model: the sizes are the
+    model's, and what is the architecture's own has its defaults, unless it is ``given``.
+
+    Return also which values thereby differ from the model's, for display.
+    """
+    theirs, own = _values(before)
+    dropped = {flag: None for flag in before if _key(flag) in own}
+    train = {**before, **dropped, **given, "arch": arch}
+    plain = {flag: value for flag, value in train.items() if value is not None}
+    ours, new = _values(plain)
+    stock = FlatTransformerConfig.__dataclass_fields__.keys() - {*_LIMITS}
+    for key in sorted(stock & theirs.keys()):
+        value, flag = theirs[key], key.replace("_", "-")
+        if value not in (None, False, ours.get(key)) and flag not in given:
+            train[flag] = str(value) if isinstance(value, (list, tuple)) else value
+    pairs = {key: (ours.get(key) or "none", theirs.get(key) or "none") for key in own | new}
+    changed = [
+        f"{key.replace('_', '-')} {now} (the model: {then})"
+        for key, (now, then) in sorted(pairs.items())
+        if now != then
+    ]
+    return {flag: value for flag, value in train.items() if before.get(flag) != value}, changed
+
+
+def _values(train: dict) -> tuple[dict[str, object], set[str]]:
+    """All settings of a training's model, and which are not fairseq's own Transformer's."""
+    args = parsed("fairseq-train", *flags(train))
+    kind = MODEL_DATACLASS_REGISTRY.get(args.arch)
+    if kind is None:
+        return vars(args), set()
+    known = kind.__dataclass_fields__
+    values = {key: one.default for key, one in known.items() if "$" not in str(one.default)}
+    shared = {**FlatTransformerConfig.__dataclass_fields__, **OurSettings.__dataclass_fields__}
+    return {**values, **vars(args)}, known.keys() - shared.keys()
+
+
+def _key(flag: str) -> str:
+    return flag.replace("-", "_")
 
 
 def last_rate(settings: Settings) -> float:

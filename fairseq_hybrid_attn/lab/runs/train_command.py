@@ -19,6 +19,7 @@ import itertools
 import os
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
         if args.column:
             raise UserError("--column is of a table's row; leave it out")
         place = workspace(args, by_size=model is None)
-        what = shared(args, flags, model)
+        what = replace(shared(args, flags, model), inherits=args.row is None)
         plan = own_plan(place, [system], args.seeds, args.name, what)
     alone = how.prepare_only or how.dry_run or how.slurm
     if launched := {} if alone else launcher(os.environ):

@@ -6,8 +6,10 @@ import pytest
 import torch
 from cli import generate, train, weights
 from fairseq import checkpoint_utils
+from models import TINY, build, build_stock
 
-from fairseq_hybrid_attn import UserError, models  # noqa: F401  which guards fairseq
+from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.checkpoints import misfit
 from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint
 
 
@@ -90,3 +92,23 @@ def test_weights_that_do_not_fit_are_named(checkpoint, corpus, tmp_path):
     ):
         assert "bad.pt does not fit" in told and "Traceback" not in told
         assert "lacks encoder.layers.1.fc1.bias" in told and "encoder.surprise" in told
+
+
+def test_new_weights_keep_their_first_values(corpus, tmp_path):
+    """If asked for; a checkpoint of such a training does not ask for it again."""
+    stock = build_stock(encoder_layers=2).state_dict()
+    for arch in ("transformer_hybrid_gate", "transformer_hysan", "transformer_localness"):
+        model = build(arch, **{**TINY, "encoder_layers": 2}, new_weights=True)
+        first = {name: weight.clone() for name, weight in model.state_dict().items()}
+        model.load_state_dict(dict(stock))
+        found = model.state_dict()
+        assert found.keys() > stock.keys()
+        assert all(found[name].equal(stock.get(name, first[name])) for name in found)
+        with pytest.raises(RuntimeError) as error:
+            build(arch, **{**TINY, "encoder_layers": 2}).load_state_dict(dict(stock))
+        assert "--new-weights" in misfit(error.value)
+    train(
+        corpus, "model", "transformer_hybrid_gate", "--max-update", 1, "--new-weights", cwd=tmp_path
+    )
+    path = str(tmp_path / "model/checkpoint_last.pt")
+    assert not checkpoint_utils.load_checkpoint_to_cpu(path)["cfg"]["model"]["new_weights"]

@@ -28,6 +28,7 @@ from ..corpora.definition import TEST_SETS, read_test_sets, slices
 from ..corpora.manifest import NAME as MANIFEST
 from ..corpora.manifest import copy_for_model
 from ..corpora.tokenisers import KINDS, detokeniser
+from ..figures.outputs import write_text
 from ..files.checkpoints import architecture, read_checkpoint
 from ..files.deleting import delete
 from ..files.json_files import write_json

@@ -143,6 +143,17 @@ def card(
     if paper == "own":
         made = f"train --text TEXT --name {table} --seeds {seed}, {row} (flags in {BEGUN})"
     licence = about.recipe["licence"] or "the user's"
+    flags = translator.trained.settings["train"]
+    without = [side for side in ("encoder", "decoder") if flags.get(f"no-{side}-positions")]
+    if flags.get("no-token-positional-embeddings"):
+        without = ["encoder", "decoder"]
+    no_positions = f", without positional embeddings ({', '.join(without)})" * bool(without)
+    kind = about.tokenizer[about.source]
+    taken = f"Lines are text, which is split into words by `{kind}`."
+    if kind == "given":
+        taken = "Lines are tokens with spaces between, as in its training text."
+        if made_by := about.recipe.get("given_by"):
+            taken = f"Lines are text, or its tokens by `{made_by}`: both translate alike."
     rows = []
     for key, score in scores.items():
         signature = score.signature.replace("|", "\\|")  # as tables of Markdown need it
@@ -150,9 +161,9 @@ def card(
     lines = [
         *(f"# {output.name}: {about.source} to {about.target}", ""),
         f"`{arch}`, {parameters:,} parameters in half precision, trained on",
-        f"{about.counts['train']:,} sentence pairs of {about.corpus}.",
+        f"{about.counts['train']:,} sentence pairs of {about.corpus}{no_positions}.",
         f"Its flags are in `{BEGUN}`, the treatment of the text in `{MANIFEST}`.",
-        *("", f"    fairseq-hybrid translate {place} < text.{about.source}", ""),
+        *("", f"    fairseq-hybrid translate {place} < text.{about.source}", "", taken, ""),
         f"Scores of these weights on the test set ({about.counts['test']:,} sentences), {search}:",
         *("", "| score | value | signature |", "|---|---|---|", *rows, ""),
         *("Its translations of the first of them:", "", EXAMPLES_HEAD, "|---|---|"),

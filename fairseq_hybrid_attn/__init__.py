@@ -18,7 +18,8 @@ To read the plugin, start at the top:
 ``criterions.py``        supervised attention; ``alignment_data.py`` checks its training data
 ``tasks/``               GNMT's length penalty; training that resumes exactly
 ``checkpoints.py``       loading checkpoints without running code from them; ``pruning.py``
-``fairseq_check.py``     which fairseq is accepted; ``fairseq_numpy.py`` mends it for numpy 2
+``fairseq_check.py``     which fairseq is accepted; ``fairseq_numpy.py`` mends it for numpy 2,
+                         ``fairseq_readers.py`` ends its threads
 ``errors.py``            messages to users; ``effects.py``, which flags would have no effect
 =======================  ========================================================================
 

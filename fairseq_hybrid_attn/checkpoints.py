@@ -33,8 +33,9 @@ import omegaconf
 import torch
 from fairseq import checkpoint_utils
 from fairseq.distributed.utils import _TensorPlaceholder
+from fairseq.trainer import Trainer
 
-from .errors import UserError
+from .errors import UserError, few
 from .pruning import SETTINGS, check_pruning
 
 #: Settings that fairseq passes to ``eval`` if they are strings.
@@ -88,6 +89,9 @@ def guard_fairseq() -> None:
         if name.startswith("fairseq."):
             module.eval = plain_value  # type: ignore[attr-defined]  # found before Python's own
     checkpoint_utils.load_checkpoint_to_cpu = _checked(checkpoint_utils.load_checkpoint_to_cpu)
+    load_models = checkpoint_utils.load_model_ensemble_and_task
+    checkpoint_utils.load_model_ensemble_and_task = _fitting(load_models)
+    Trainer.load_checkpoint = _resuming(Trainer.load_checkpoint)
 
 
 def _checked(load: Callable) -> Callable:
@@ -111,6 +115,61 @@ def _checked(load: Callable) -> Callable:
         return state
 
     return load_checkpoint_to_cpu
+
+
+def _fitting(load: Callable) -> Callable:
+    @functools.wraps(load)
+    def load_model_ensemble_and_task(filenames, *args, **kwargs):
+        try:
+            return load(filenames, *args, **kwargs)
+        except RuntimeError as error:
+            if (unfit := misfit(error)) is None:
+                raise
+            raise UserError(f"{', '.join(map(str, filenames))} {unfit}") from error
+
+    return load_model_ensemble_and_task
+
+
+def _resuming(load: Callable) -> Callable:
+    @functools.wraps(load)
+    def load_checkpoint(self, filename, *args, **kwargs):
+        try:
+            return load(self, filename, *args, **kwargs)
+        except UserError:
+            raise
+        except Exception as error:
+            cause = error.__context__  # fairseq hides it
+            if isinstance(cause, UserError):
+                raise cause from None
+            if (unfit := misfit(cause)) is not None:
+                raise UserError(f"{filename} {unfit}") from error
+            if not isinstance(error, (KeyError, ValueError)):
+                raise
+            raise UserError(
+                f"{filename} cannot be resumed: its optimizer is missing, or another model's "
+                f"({error}). --finetune-from-model {filename} begins with its weights alone"
+            ) from error
+
+    return load_checkpoint
+
+
+def misfit(error: BaseException | None) -> str | None:
+    """Say which weights torch found not to fit the model, and what to do; None: it was not that."""
+    _, found, told = str(error).partition("Error(s) in loading state_dict for ")
+    if not found:
+        return None
+    name, _, lines = told.partition(":")
+    parts = []
+    for kind, said in {"lacks": "Missing", "has beside them": "Unexpected"}.items():
+        for names in re.findall(rf"{said} key\(s\) in state_dict: (.*)", lines):
+            parts.append(f"it {kind} " + few(re.findall('"(.*?)"', names)))
+    sizes = re.findall(r"size mismatch for ([^:]+)", lines)
+    if sizes:
+        parts.append(f"of another size are {few(sizes)}")
+    return (
+        f"does not fit the model, a {name}: {'; '.join(parts)}. Use the dictionaries and the flags "
+        "(--arch, sizes) with which it was trained"
+    )
 
 
 #: What torch says where memory, not the file, is the fault.
@@ -158,8 +217,16 @@ def check_archive(path: str | os.PathLike) -> None:
         raise UserError(f"{path} is damaged: {damaged} in it does not have its checksum")
 
 
+#: Copies of an encoder layer's weights, by which fairseq 0.12.2 goes a faster way.
+_COPIES = re.compile(r"(.*\.)?layers\.\d+\.((in|out)_proj|fc[12])_(weight|bias)")
+
+
 def check_contents(path: str | os.PathLike, state: dict, *, weights: bool = True) -> None:
-    """Refuse settings that fairseq would run as code, and ``weights`` that are inf or NaN."""
+    """Refuse settings that fairseq would run as code, and ``weights`` that are inf or NaN.
+
+    Second copies of weights, which fairseq 0.12.2 stores, are dropped, and with them the state of
+    an optimizer that had them among its parameters.
+    """
     try:
         settings = list(_settings([state.get("args"), state.get("cfg")]))
     except RecursionError:
@@ -173,7 +240,13 @@ def check_contents(path: str | os.PathLike, state: dict, *, weights: bool = True
         if name == "dataset_impl" and value == "fasta":
             raise UserError(f"{path} is refused: fairseq reads {name}={value} through a shell")
     model = state.get("model")
-    for name, weight in model.items() if weights and isinstance(model, dict) else ():
+    named = model if isinstance(model, dict) else {}
+    copies = [name for name in named if _COPIES.fullmatch(str(name))]
+    for name in copies:
+        del named[name]
+    if copies and state.get("last_optimizer_state"):
+        state["last_optimizer_state"] = {}
+    for name, weight in named.items() if weights else ():
         dense = isinstance(weight, torch.Tensor) and weight.layout == torch.strided
         numbers = dense and weight.is_floating_point()
         # NaN is the greatest of all; -inf is what a mask among the weights has.

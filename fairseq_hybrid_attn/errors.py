@@ -6,6 +6,8 @@ file, a wrong setting, invalid data.  Their docstrings do not repeat this.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class UserError(ValueError, SystemExit):
     """A user's mistake; the message says how to correct it.
@@ -21,6 +23,11 @@ class UserError(ValueError, SystemExit):
 
 #: Ends a message about a word that a folder of the user may register.
 IF_REGISTERED = "; if a folder of yours registers it, give --user-dir FOLDER"
+
+
+def few(items: Sequence[object], most: int = 5, between: str = ", ") -> str:
+    """The first items, for a message, and whether there are more."""
+    return between.join(map(str, items[:most])) + f"{between}…" * (len(items) > most)
 
 
 class Faults:

@@ -32,9 +32,12 @@ def check_fairseq() -> None:
     level, handlers = root.level, list(root.handlers)
     try:
         with warnings.catch_warnings():
-            # From 2.15 on, torch says at each import that fairseq uses an outdated decorator.
-            warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", FutureWarning)
+            # What is outdated in fairseq is no fault of the user's, who may make warnings errors.
+            for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
+                warnings.simplefilter("ignore", category)
             from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
+    except Warning:  # which the user wants as an error
+        raise
     except Exception as error:  # whatever an unsuitable fairseq raises on import
         raise UserError(_message(f"cannot be imported ({type(error).__name__}: {error})")) from None
     root.setLevel(level)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairseq.incremental_decoding_utils import FairseqIncrementalState
-from fairseq.modules import FairseqDropout
+from fairseq.modules import FairseqDropout, MultiheadAttention
 from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor
 
@@ -26,6 +26,8 @@ class PatternedSelfAttention(FairseqIncrementalState, PatternedAttention):
 
     get_incremental_state: Any  # of fairseq
     set_incremental_state: Any
+    #: Before fairseq 0.9, the projections were one.
+    upgrade_state_dict_named = MultiheadAttention.upgrade_state_dict_named
 
     def __init__(
         self,

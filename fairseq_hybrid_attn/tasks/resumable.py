@@ -15,6 +15,9 @@ The task saves a checksum of each dictionary, and refuses a model of another.
 
 The task saves for how many validations ``--patience`` has waited, which fairseq forgets.
 
+With ``--validate-interval-updates``, that alone decides when it validates, and so how long
+``--patience`` is; fairseq also validates at every checkpoint of ``--save-interval-updates``.
+
 It also writes every checkpoint of ``--save-interval-updates`` that ends an epoch.  fairseq skips
 those, so its last five checkpoints may span more than five intervals.
 
@@ -23,7 +26,9 @@ Both tasks can read each other's checkpoints.
 (fairseq reads the types of the fields, so this file cannot postpone annotations.)
 """
 
+import functools
 import hashlib
+import math
 import os
 import re
 import shutil
@@ -31,6 +36,7 @@ import sys
 from argparse import SUPPRESS
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
@@ -118,6 +124,7 @@ class ResumableTranslationTask(TranslationTask):
         """Note the epoch, for the names of checkpoints."""
         super().begin_epoch(epoch, model)
         self._epoch = epoch
+        _validate_at_its_interval()
 
     def get_checkpoint_dict(self) -> dict[str, dict]:
         """Return what a checkpoint keeps of this task: the state of ``--patience``."""
@@ -159,10 +166,35 @@ def checksum_of_words(symbols: list[str]) -> str:
 
 def _early_stopping() -> dict:
     """Return the state of ``--patience``: attributes of a function of fairseq-train."""
-    for name in ("__main__", "fairseq_cli.train"):  # the first under python -m
-        if function := getattr(sys.modules.get(name), "should_stop_early", None):
-            return vars(function)
-    return {}
+    program = _fairseq_train()
+    return vars(program.should_stop_early) if program else {}
+
+
+def _validate_at_its_interval() -> None:
+    """Make fairseq-train skip validations that ``--validate-interval-updates`` does not ask for."""
+    program = _fairseq_train()
+    if program is None:
+        return
+    names = program.validate_and_save.__globals__  # in a spawned process, not those of the module
+    of_fairseq = names["validate"]
+    if hasattr(of_fairseq, "__wrapped__"):
+        return
+
+    @functools.wraps(of_fairseq)
+    def validate(cfg, trainer, task, epoch_itr, subsets):
+        every, updates = cfg.dataset.validate_interval_updates, trainer.get_num_updates()
+        ends = updates >= (cfg.optimization.max_update or math.inf) or epoch_itr.end_of_epoch()
+        if every < 1 or updates % every == 0 or ends:
+            return of_fairseq(cfg, trainer, task, epoch_itr, subsets)
+        return [None]
+
+    names["validate"] = validate
+
+
+def _fairseq_train() -> ModuleType | None:
+    """Return the program that runs, if it is fairseq-train."""
+    modules = (sys.modules.get(name) for name in ("__main__", "fairseq_cli.train"))
+    return next((module for module in modules if hasattr(module, "should_stop_early")), None)
 
 
 def numbered_checkpoints(folder: Path) -> dict[int, Path]:

@@ -25,6 +25,7 @@ MODELS = {
         [*TINY, "--squeeze-ratio", "4", "--no-encoder-positions", "--no-decoder-positions"],
     ),
     "mma": ("transformer_mma", TINY),
+    "short": ("transformer_mma", [*TINY, "--max-source-positions", "3"]),
     "stock": ("transformer", TINY),
     "gate1": ("transformer_hybrid_gate", TINY),
     "gate2": ("transformer_hybrid_gate", [*TINY, "--local-window", "2"]),

@@ -1,7 +1,7 @@
 """What is refused: the messages that the user gets, and that no file changes."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,8 +22,19 @@ def check_command_refusals(cases: Iterable[tuple[str, str]], *command: str) -> N
     """``command`` refuses the further arguments of each case, and no file here changes."""
     before = files()
     for case, pattern in cases:
-        check_refusals([(case, pattern)], lambda flags: main([*command, *flags.split()]))
+        check_refusals([(case, pattern)], lambda flags: main(changed(command, flags.split())))
         assert files() == before, case
+
+
+def changed(command: Sequence[str], more: Sequence[str]) -> list[str]:
+    """A command with further arguments, in place of the flags of the same names."""
+    kept, dropped = [], False
+    for word in command:
+        if word.startswith("--"):
+            dropped = word in more
+        if not dropped:
+            kept.append(word)
+    return [*kept, *more]
 
 
 def files(folder: Path = Path()) -> dict[str, bytes]:

@@ -2,7 +2,7 @@
 
 import pytest
 from analysed import make_data
-from refusals import check_refusals, files
+from refusals import changed, check_refusals, files
 
 from fairseq_hybrid_attn.lab.cli.command_line import main
 
@@ -22,7 +22,7 @@ def in_data(data, monkeypatch):
 def analyse(in_data):
     """Run a command on models in ``in_data`` and their text."""
     text = "--data bin --source text.de --target text.en --subwords subword-nmt --device cpu"
-    return lambda command, *flags: main([command, *text.split(), *map(str, flags)])
+    return lambda command, *flags: main(changed([command, *text.split()], list(map(str, flags))))
 
 
 @pytest.fixture

@@ -50,6 +50,25 @@ for asked in {list(ASKED)}:
     except Exception as error:
         print(type(error))
 """
+#: A program that ends while fairseq reads batches ahead, a few of them or many.
+READING = """
+import fairseq_hybrid_attn.models
+import torch
+from fairseq.data.iterators import BufferedIterator
+
+class Batches:
+    def __len__(self):
+        return 1000
+    def __iter__(self):
+        for number in range(len(self)):
+            batch = torch.rand(300, 300)
+            for _ in range(20):
+                batch = (batch @ batch).softmax(-1)
+            yield number
+
+readers = [BufferedIterator(size, Batches()) for size in (1, 8)]
+print(*map(next, readers))
+"""
 
 
 def python(code: str, folder: Path = ROOT) -> list[str]:
@@ -89,6 +108,12 @@ def test_models_load_nothing_but_fairseq_and_leave_logging_alone():
     assert python(f"{loading}; {shown}")[-1] == "30 []"
 
 
+def test_warnings_may_be_errors():
+    """fairseq's decorators are outdated, which is no reason to install another one."""
+    strict = "import warnings; warnings.simplefilter('error')"
+    assert python(f"{strict}; import fairseq_hybrid_attn.models; print('known')") == ["known"]
+
+
 def test_numpy_2():
     """What stock fairseq cannot do there works once the models are imported."""
     found = python(f"import fairseq_hybrid_attn.models\n{NUMPY}")
@@ -96,6 +121,11 @@ def test_numpy_2():
     if int(numpy.__version__[0]) > 1:
         failed = [one.startswith("<class") for one in python(NUMPY)[-len(ASKED) :]]
         assert failed == [True] * len(ASKED), "fairseq has been mended: delete this part of ours"
+
+
+def test_a_program_ends_while_batches_are_read():
+    """Of fairseq alone, it aborts: torch's C++ cannot be left by a thread that Python ends."""
+    assert python(READING) == ["0 0"]
 
 
 def test_an_unsuitable_fairseq_is_refused_with_the_supported_versions(tmp_path):

@@ -14,11 +14,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from ...errors import UserError
+from ...errors import UserError, few
 from ..corpora.link_files import Gold, Lengths, read_gold, read_lengths, read_pharaoh
 from ..files.json_files import write_json
 from ..files.tabular import Grid
-from ..files.text import few
 from ..files.writing import check_outputs
 from ..scores.counts import SentenceCounts, scores_as_dict
 from .error_rate import RATES, count, rates, undefined
@@ -59,9 +58,6 @@ def run(args: argparse.Namespace) -> None:
             )
     gold = gold_of(args, lengths, sentences)
     counts = {str(path): count(links, gold.sentences) for path, links in alignments.items()}
-    if lengths is None:
-        print("links are not checked against the text: that needs --source and --target")
-    print_rates(gold, counts)
     if args.json:
         systems = {
             name: {
@@ -71,6 +67,9 @@ def run(args: argparse.Namespace) -> None:
             for name, of_all in counts.items()
         }
         write_json(args.json, {**gold_as_dict(args, gold), "systems": systems})
+    if lengths is None:
+        print("links are not checked against the text: that needs --source and --target")
+    print_rates(gold, counts)
 
 
 def gold_of(args: argparse.Namespace, lengths: Lengths | None, sentences: int) -> Gold:

@@ -23,7 +23,7 @@ from ..corpora.link_files import Gold, Links, write_pharaoh
 from ..corpora.words import words_of
 from ..files.json_files import write_json
 from ..files.tabular import Grid
-from ..files.writing import atomic_write, check_outputs
+from ..files.writing import atomic_write, check_outputs, say
 from ..models import CROSS, arguments
 from ..scores.counts import Score, scores_as_dict
 from . import AVERAGE, Choice
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> None:
             np.savez_compressed(file, **arrays)
     if skip:
         left_out = f"{len(skip):,} of {len(sentences):,} ({some(skip)})"
-        print(f"too long for the model, without links: {left_out}")
+        say(f"too long for the model, without links: {left_out}")
     if gold:
         report(args, gold, everyone)
 
@@ -162,21 +162,11 @@ def report(args: argparse.Namespace, gold: Gold, everyone: list[dict[Key, Links]
         for key in max(everyone, key=len)
     }
     selected = counts.pop(SELECTED)
-    print_rates(gold, {f"layer {args.layer}, head {args.head}": selected})
     layers, heads = (list(dict.fromkeys(key[side] for key in counts)) for side in (0, 1))
     selected_layer = choice("--layer", args.layer)
     found = {key: rates_of(of_key) for key, of_key in counts.items()}
-    if found:
-        rows = [
-            [f"layer {layer}", *(per_cent(found[layer, head][0]) for head in heads)]
-            for layer in layers
-        ]
-        print()
-        print(Grid(["AER", *(f"head {head}" for head in heads)], rows, left=1).terminal())
-        if isinstance(selected_layer, int) and selected_layer < 0:
-            selected_layer = layers[:-1][selected_layer]  # the last of them is the average
-    if not args.json:
-        return
+    if found and isinstance(selected_layer, int) and selected_layer < 0:
+        selected_layer = layers[:-1][selected_layer]  # the last of them is the average
     how = {"end": args.end_symbol, "step": args.step}
     scores: dict[str, Score] = rates(selected, layer=args.layer, head=args.head, **how)
     for head in heads:
@@ -190,4 +180,14 @@ def report(args: argparse.Namespace, gold: Gold, everyone: list[dict[Key, Links]
     content = {"model": str(args.model), "layer": args.layer, "head": args.head}
     content |= {"end_symbol": args.end_symbol, "step": args.step}
     content |= {"undefined_sentences": undefined(selected), "table": table}
-    write_json(args.json, {**gold_as_dict(args, gold), **content, "scores": scores_as_dict(scores)})
+    content |= {"scores": scores_as_dict(scores)}
+    if args.json:
+        write_json(args.json, {**gold_as_dict(args, gold), **content})
+    print_rates(gold, {f"layer {args.layer}, head {args.head}": selected})
+    if found:
+        rows = [
+            [f"layer {layer}", *(per_cent(found[layer, head][0]) for head in heads)]
+            for layer in layers
+        ]
+        print()
+        print(Grid(["AER", *(f"head {head}" for head in heads)], rows, left=1).terminal())

@@ -28,7 +28,7 @@ from ..corpora.training_links import (
     symmetrise,
 )
 from ..corpora.words import SUBWORDS
-from ..files.writing import check_outputs
+from ..files.writing import check_outputs, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> None:
         [sentence.words for part in parts.values() for sentence in part.target],
     )
     warn_of_long(parts)
-    print(f"aligning {len(words[0]):,} sentence pairs in both directions", flush=True)
+    say(f"aligning {len(words[0]):,} sentence pairs in both directions")
     directions = align_words(*words)
     links = (symmetrise(*pair, args.symmetrise) for pair in zip(*directions, strict=True))
     for prefix, part in parts.items():
@@ -99,7 +99,7 @@ def write(args: argparse.Namespace, prefix: str, part: Bitext, links: list[Links
     path = Path(f"{prefix}.{args.align_suffix}")
     write_pharaoh(path, part.expand(links))
     count, unaligned = sum(map(len, links)), sum(not of_sentence for of_sentence in links)
-    print(
+    say(
         f"{path}: {len(links):,} sentences, {count:,} links between words, {unaligned:,} sentences "
         "without any"
     )

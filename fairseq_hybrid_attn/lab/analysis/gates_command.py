@@ -57,6 +57,12 @@ def run(args: argparse.Namespace) -> None:
                 outputs.write_text(args.write_tags, text)
         numbers = model.usable(args.sentences, skip_long=args.too_long == "skip")
         models.append(measure_gates(model, numbers, of_words))
+    tagged_by = str(args.tags) if args.tags else args.tagger and f"tagger: {args.tagger}"
+    outputs.write(
+        args,
+        {"tags": tagged_by, "models": [vars(gates) for gates in models]},
+        lambda theme: draw(models, theme),
+    )
     for gates in models:
         print(gates.name)
         print(gates.grid.terminal())
@@ -65,9 +71,3 @@ def run(args: argparse.Namespace) -> None:
         if gates.tag_rows:
             print(f"\n{gates.grid_of_tags.terminal()}")
         print()
-    tagged_by = str(args.tags) if args.tags else args.tagger and f"tagger: {args.tagger}"
-    outputs.write(
-        args,
-        {"tags": tagged_by, "models": [vars(gates) for gates in models]},
-        lambda theme: draw(models, theme),
-    )

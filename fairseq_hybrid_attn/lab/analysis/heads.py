@@ -267,11 +267,12 @@ def draw(models: Sequence[ModelHeads], theme: str = "light") -> style.Figure:
         figure = style.new_figure(width, sum(heights))
         grid = figure.subplots(len(shown), 3, squeeze=False, height_ratios=heights)
         for (model, kind, rows), axes in zip(shown, grid, strict=True):
-            for place, (measure, title) in zip(axes, _MEASURES.items(), strict=False):
+            *heatmaps, lines = axes
+            for place, (measure, title) in zip(heatmaps, _MEASURES.items(), strict=True):
                 ends = longest if measure == "distance" else 1.0
                 _heatmap(place, rows, measure, style.scale(theme, colours.background), ends)
                 place.set_title(f"{model.name}: {kind}\n{title}", fontsize=8)
-            _lines(axes[2], [row for row in model.layers if row["kind"] == kind], colours)
+            _lines(lines, [row for row in model.layers if row["kind"] == kind], colours)
     return figure
 
 

@@ -34,12 +34,12 @@ def run(args: argparse.Namespace) -> None:
     for model in arguments.on_text(args, trained):
         numbers = model.usable(args.sentences, skip_long=args.too_long == "skip")
         models.append(measure_heads(model, args.kinds, numbers))
-    for heads in models:
-        print(f"{heads.name} ({heads.description})")
-        print(heads.grid.terminal())
-        print(f"\n{heads.grid_of_differences.terminal()}\n")
     outputs.write(
         args,
         {"models": [vars(heads) for heads in models]},
         lambda theme: draw(models, theme),
     )
+    for heads in models:
+        print(f"{heads.name} ({heads.description})")
+        print(heads.grid.terminal())
+        print(f"\n{heads.grid_of_differences.terminal()}\n")

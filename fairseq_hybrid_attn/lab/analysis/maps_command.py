@@ -57,9 +57,10 @@ def run(args: argparse.Namespace) -> None:
         style.require()
         outputs.make_folder("--figures", args.figures)
     models: list[ModelMaps] = []
+    first: list[int] = []
     for model in arguments.on_text(args, trained):
-        first = models[0] if models else None
         numbers = shown(model, "--sentences", args.sentences, first, args.too_long == "skip")
+        first = first or numbers
         models.append(measure_maps(model, args.kinds, numbers))
     if args.page:
         title = f"Attention maps: {', '.join(model.name for model in models)}"

@@ -6,6 +6,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +35,11 @@ class MapPanel:
 
 @dataclass(frozen=True)
 class MapRow:
-    """Maps side by side, with a title to their left."""
+    """Maps of the same tokens side by side, with a title to their left."""
 
     title: str
+    queries: list[str]
+    keys: list[str]
     panels: list[MapPanel]
 
 
@@ -48,6 +51,8 @@ def rows_of(map_: Map) -> list[MapRow]:
     return [
         MapRow(
             f"layer {layer.number}",
+            map_.queries,
+            map_.keys,
             [
                 MapPanel(word, weights[branch].mean(0), allowed[branch].any(0))
                 for branch, word in enumerate(layer.branches)
@@ -63,33 +68,40 @@ def rows_of(map_: Map) -> list[MapRow]:
 
 
 def compared(maps: dict[str, Map]) -> list[MapRow]:
-    """The rows of each layer, models below each other (HySAN Fig. 5); ``maps`` by model."""
+    """The rows of each layer, models below each other (HySAN Fig. 5); ``maps`` by model.
+
+    One model may have more layers than another.
+    """
     of_models = [
         [replace(row, title=f"{name}\n{row.title}") for row in rows_of(map_)]
         for name, map_ in maps.items()
     ]
-    return [row for layer in zip(*of_models, strict=False) for row in layer]
+    return [row for layer in zip_longest(*of_models) for row in layer if row]
 
 
-def draw(
-    rows: list[MapRow], queries: list[str], keys: list[str], theme: str = "light"
-) -> style.Figure:
-    """Draw maps in rows, all with the same colours and the same tokens as queries and keys."""
-    width, height = (
-        min(max(_TOKEN * len(tokens), _SMALLEST), _LARGEST) for tokens in (keys, queries)
-    )
-    room = 72 * min(width / len(keys), height / len(queries))  # points for a token
+def draw(rows: list[MapRow], theme: str = "light") -> style.Figure:
+    """Draw maps in rows, all with the same colours; rows of other keys have labels of their own."""
+    queries, keys = ([row.queries for row in rows], [row.keys for row in rows])
+    most = [max(map(len, tokens)) for tokens in (keys, queries)]
+    width, height = (min(max(_TOKEN * count, _SMALLEST), _LARGEST) for count in most)
+    room = 72 * min(width / most[0], height / most[1])  # points for a token
     label = max(min(_LABEL, 0.8 * room), _SMALLEST_LABEL)
-    labels = [_short(tokens) for tokens in (queries, keys)]
-    beside, below = (_GAP + label / 72 * max(map(_ems, names)) for names in labels)
+    beside, below = (
+        _GAP + label / 72 * max(_ems(name) for tokens in side for name in _short(tokens))
+        for side in (queries, keys)
+    )
+    labelled = [here != next_ for here, next_ in zip(keys, [*keys[1:], None], strict=True)]
+    between = _TITLE + below * any(labelled[:-1])
     beside += 0.14 * max(len(row.title.split("\n")) for row in rows) + _GAP
     columns = max(len(row.panels) for row in rows)
     top = max(float(panel.weights.max()) for row in rows for panel in row.panels)
-    with style.theme(theme, texts=[*queries, *keys, *(row.title for row in rows)]) as colours:
+    texts = [*sum(queries + keys, []), *(row.title for row in rows)]
+    with style.theme(theme, texts=texts) as colours:
         look = {"aspect": "auto", "interpolation": "nearest", "vmin": 0, "vmax": top or 1}
         look["cmap"] = style.scale(theme, colours.faint)
         # Laid out here: matplotlib's own layout takes longer than everything else.
-        whole = beside + columns * (width + _GAP) + _BAR, below + len(rows) * (height + _TITLE)
+        high = below + len(rows) * (height + between) - between + _TITLE
+        whole = beside + columns * (width + _GAP) + _BAR, high
         figure = style.new_figure(*whole)
         figure.set_layout_engine(None)
         grid = figure.subplots(len(rows), columns, squeeze=False)
@@ -99,12 +111,13 @@ def draw(
             bottom=below / whole[1],
             top=1 - _TITLE / whole[1],
             wspace=_GAP / width,
-            hspace=_TITLE / height,
+            hspace=between / height,
         )
-        for line, row in zip(grid, rows, strict=True):
-            for axes in line[len(row.panels) :]:
+        for line, row, last in zip(grid, rows, labelled, strict=True):
+            shown = line[: len(row.panels)]
+            for axes in line[len(shown) :]:
                 axes.axis("off")
-            for axes, panel in zip(line, row.panels, strict=False):
+            for axes, panel in zip(shown, row.panels, strict=True):
                 weights = np.ma.masked_where(~panel.allowed, panel.weights)
                 image = axes.imshow(weights, **look)
                 axes.set_title(panel.title, fontsize=7.5)
@@ -112,12 +125,12 @@ def draw(
                 axes.spines[:].set_visible(False)
                 axes.tick_params(length=0, labelsize=label)
                 # Only the outer maps have labels, since the layout of each takes time.
-                axes.set_xticks([])
                 axes.set_yticks([])
-            line[0].set_yticks(range(len(queries)), labels[0])
+                axes.set_xticks([])
+                if last:
+                    axes.set_xticks(range(len(row.keys)), _short(row.keys), rotation=90)
+            line[0].set_yticks(range(len(row.queries)), _short(row.queries))
             line[0].set_ylabel(row.title, fontsize=8)
-        for axes in grid[-1]:
-            axes.set_xticks(range(len(keys)), labels[1], rotation=90)
         place = (1 - _BAR / whole[0], below / whole[1], 0.12 / whole[0], height / whole[1])
         bar = figure.colorbar(image, cax=figure.add_axes(place))
         bar.outline.set_visible(False)
@@ -136,24 +149,23 @@ def _ems(text: str) -> float:
 
 def write(models: Sequence[ModelMaps], unit: str, folder: Path, theme: str) -> None:
     """Write PNG and PDF files of each sentence, kind and model, and of the encoders compared."""
-    for name, rows, map_ in tqdm(list(figures_of(models, unit)), unit=" figures", file=sys.stderr):
-        drawn = draw(rows, map_.queries, map_.keys, theme)
+    for name, rows in tqdm(list(figures_of(models, unit)), unit=" figures", file=sys.stderr):
+        drawn = draw(rows, theme)
         for suffix in (".png", ".pdf"):
             style.save(drawn, folder / f"{name}{suffix}")
 
 
-def figures_of(models: Sequence[ModelMaps], unit: str) -> Iterator[tuple[str, list[MapRow], Map]]:
-    """Name, rows of maps and a map with the tokens of each figure."""
-    for place, first in enumerate(models[0].sentences):
-        begin = f"sentence{first.number + 1}"
+def figures_of(models: Sequence[ModelMaps], unit: str) -> Iterator[tuple[str, list[MapRow]]]:
+    """Name and rows of maps of each figure."""
+    for sentence in models[0].sentences:
+        begin = f"sentence{sentence.number + 1}"
         encoders = {}
         for number, model in enumerate(models, start=1):
-            maps = model.sentences[place].units[unit]
+            maps = model.of(sentence.number)[unit]
             which = f".model{number}" if len(models) > 1 else ""
             for kind, map_ in maps.items():
-                yield f"{begin}.{kind}{which}", rows_of(map_), map_
+                yield f"{begin}.{kind}{which}", rows_of(map_)
             if ENCODER in maps:
                 encoders[model.name] = maps[ENCODER]
         if len(encoders) > 1:
-            (map_, *_) = encoders.values()
-            yield f"{begin}.compare", compared(encoders), map_
+            yield f"{begin}.compare", compared(encoders)

@@ -99,11 +99,16 @@ class SentenceMaps:
 
 @dataclass(frozen=True)
 class ModelMaps:
-    """The maps of a model, of the same sentences for all models."""
+    """The maps of a model; a sentence that it cannot take is missing."""
 
     name: str
     description: str
     sentences: Sequence[SentenceMaps]
+
+    def of(self, number: int) -> dict[str, dict[str, Map]]:
+        """The maps of a sentence (from 0) by unit and kind; none if it is missing."""
+        found = (sentence.units for sentence in self.sentences if sentence.number == number)
+        return next(found, {unit: {} for unit in UNITS})
 
     def as_dict(self, form: WeightsForm) -> dict:
         """All of it for JSON, with the weights of each layer in this ``form``."""
@@ -137,18 +142,17 @@ def measure_maps(model: ModelOnText, kinds: Sequence[str], numbers: Sequence[int
 
 
 def shown(
-    model: ModelOnText, flag: str, listed: str | None, first: ModelMaps | None, skip_long: bool
+    model: ModelOnText, flag: str, listed: str | None, first: Sequence[int], skip_long: bool
 ) -> list[int]:
     """The sentences (from 0) to show.
 
     Those of the ``first`` model, if this is another; or those that ``flag`` lists; or else the
     first usable ones.
     """
-    if first:
-        return model.usable([sentence.number for sentence in first.sentences])
-    if listed is None:
+    if listed is None and not first:
         return model.usable("all", skip_long=True)[:FIRST]
-    return model.usable(model.chosen(flag, listed), skip_long=skip_long)
+    numbers = first or model.chosen(flag, listed or "all")
+    return model.usable(numbers, skip_long=skip_long or listed is None)
 
 
 def sentence_maps(
@@ -159,6 +163,8 @@ def sentence_maps(
     source, target = sentences.source[number], sentences.translations[number]
     subwords = model.subwords
     source_words, target_words = (_words(side, subwords) for side in (source, target))
+    show, show_target = model.shown
+    shown = {"source": show, "read": show_target, "predicted": show_target}
     # Of each side of a map: the subwords, and which of them are a word.
     sides = {
         "source": ([*source, END], [*source_words, [len(source)]]),
@@ -188,14 +194,17 @@ def sentence_maps(
         )
         units["subwords"][kind] = pieces
         of_queries, of_keys = (
-            [text_of(word, tokens, subwords) or tokens[word[0]] for word in words]
-            for words, tokens in ((query_words, queries), (key_words, keys))
+            [named(text_of(word, tokens, subwords) or tokens[word[0]]) for word in words]
+            for named, words, tokens in (
+                (shown[axes[kind][0]], query_words, queries),
+                (shown[axes[kind][1]], key_words, keys),
+            )
         )
         units["words"][kind] = pieces.merged(query_words, key_words, (of_queries, of_keys))
     return SentenceMaps(
         number=number,
-        source=[text_of(word, source, subwords) for word in source_words],
-        target=[text_of(word, target, subwords) for word in target_words],
+        source=[show(text_of(word, source, subwords)) for word in source_words],
+        target=[show_target(text_of(word, target, subwords)) for word in target_words],
         units=units,
     )
 

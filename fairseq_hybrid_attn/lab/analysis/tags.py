@@ -24,9 +24,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from ...errors import UserError
+from ...errors import UserError, few
 from ..corpora.words import split_words, text_of, words_of
-from ..files.text import few, read_lines
+from ..files.text import read_lines
 
 #: In the order of the hybrid-gate paper's Fig. 4.
 UNIVERSAL = (

@@ -35,7 +35,7 @@ GROUPS = {
         ("translate", "models.translate_command", "translate text with a trained model"),
         ("export", "runs.export_command", "make a small folder of a run's model"),
         ("average", "models.average_command", "average the weights of checkpoints"),
-        ("score", "scores.score_command", "compute BLEU of a translation"),
+        ("score", "tables.score_command", "compute BLEU of translations and compare them"),
         ("losses", "scores.losses_command", "compute losses with intervals over sentences"),
         ("score-checkpoints", "report.score_checkpoints_command", "score the checkpoints of a run"),
     ],
@@ -44,7 +44,6 @@ GROUPS = {
         ("maps", "analysis.maps_command", "draw attention maps: interactive page, figures, data"),
         ("gates", "analysis.gates_command", "show mean gates by layer, branch and part of speech"),
         ("heads", "analysis.heads_command", "measure distance, entropy and difference of heads"),
-        ("lengths", "scores.lengths_command", "compute BLEU by the length of the source sentence"),
         ("curves", "report.curves_command", "draw learning curves: loss and BLEU by updates"),
         ("probe", "probing.probe_command", "run probing tasks (SentEval) on a trained encoder"),
     ],
@@ -58,13 +57,14 @@ GROUPS = {
 #: The module of each command.
 COMMANDS = {name: module for group in GROUPS.values() for name, module, _ in group}
 #: Those that need no fairseq, which takes seconds to load.
-WITHOUT_FAIRSEQ = ("runs", "table", "score", "lengths", "aer", "curves")
+WITHOUT_FAIRSEQ = ("runs", "table", "score", "aer", "curves")
 
 #: Errors of writing to what was opened before.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 #: A file or folder that cannot be used as it is.
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG)
-INTERRUPTED = 130  # the exit status that shells give a program ended by Ctrl-C
+#: The exit statuses that shells give a program ended by Ctrl-C, and by a pipe without a reader.
+INTERRUPTED, BROKEN_PIPE = 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -74,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     exit with 2.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    _replace_closed_streams()
     try:
         try:
             _run(words)
@@ -84,13 +85,25 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(INTERRUPTED) from None
     except OSError as error:
         if error.filename is not None and error.errno in (*_FULL, *_REFUSED):
-            raise UserError(f"{error.filename}: {error.strerror}") from None
+            full = error.filename2 if error.errno in _FULL else None  # what was copied to
+            raise UserError(f"{full or error.filename}: {error.strerror}") from None
         broken = isinstance(error, BrokenPipeError)  # the reader of our output, as head, has ended
         if not (broken or (error.filename is None and error.errno in _FULL)):
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more is written
-        if not broken:
-            raise UserError(f"the output cannot be written: {error.strerror}") from None
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nothing more is written
+        if isinstance(error.__context__, UserError):  # of the work itself
+            raise error.__context__ from None
+        if broken:
+            raise SystemExit(BROKEN_PIPE) from None
+        raise UserError(f"the output cannot be written: {error.strerror}") from None
+
+
+def _replace_closed_streams() -> None:
+    """Let no file take the place of a stream that was closed, and drop what is told to nobody."""
+    while (place := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(place)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def _run(words: list[str]) -> None:
@@ -105,6 +118,8 @@ def _run(words: list[str]) -> None:
     if name not in WITHOUT_FAIRSEQ and not {"-h", "--help"} & set(words):
         from ... import models  # noqa: F401  (fairseq gets to know them)
     parser = argparse.ArgumentParser(prog=f"fairseq-hybrid {name}", allow_abbrev=False)
+    for action in (None, "store"):
+        parser.register("action", action, _Once)
     _add_arguments(parser, name)
     ours, others = words[1:], []
     if "--" in ours and parser.get_default("others") is not None:  # another program's flags follow
@@ -123,10 +138,35 @@ def _run(words: list[str]) -> None:
                 hint = ""
             hint += " (flags of fairseq-train follow after --)"
         parser.error(f"unrecognized arguments: {wrong}{hint}")
+    behind = [word.partition("=")[0] for word in others]
+    if mine := [flag for flag in behind if flag in parser._option_string_actions]:
+        from fairseq.options import get_training_parser
+
+        theirs = get_training_parser()._option_string_actions
+        if misplaced := [flag for flag in mine if flag not in theirs]:
+            parser.error(f"{misplaced[0]} is of fairseq-hybrid {name}: write it before --")
     args.others = others
     args.command_line = ["fairseq-hybrid", *words]
+    args.given = _given(parser, args)
     args.user_dir = import_user_dir(args.user_dir)
     _module(name).run(args)
+
+
+def _given(parser: argparse.ArgumentParser, args: argparse.Namespace) -> dict[str, list[str]]:
+    """By names, the options that have not their defaults, as words of a command line."""
+    found: dict[str, list[str]] = {}
+    for action in parser._actions:
+        value = getattr(args, action.dest, action.default)
+        if not action.option_strings or value == action.default:
+            continue
+        if isinstance(value, bool):  # the last of two is --no-…
+            found[action.dest] = [action.option_strings[0 if value else -1]]
+        elif isinstance(value, tuple):  # seeds
+            found[action.dest] = [action.option_strings[0], "".join(f"{one}," for one in value)]
+        else:
+            values = value if isinstance(value, list) else [value]
+            found[action.dest] = [w for one in values for w in (action.option_strings[0], str(one))]
+    return found
 
 
 def _module(name: str) -> Any:
@@ -138,6 +178,18 @@ def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     _module(name).add_arguments(parser)
     add_user_dir(parser)
+
+
+class _Once(argparse._StoreAction):
+    """Store the value of a flag, and refuse another one, by which the first would be lost."""
+
+    _given: object = None
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        if option_string and self._given not in (None, values):
+            parser.error(f"{option_string} is given twice, with different values")
+        self._given = values
+        super().__call__(parser, namespace, values, option_string)
 
 
 class _PrintCompletion(argparse.Action):

@@ -24,6 +24,12 @@ def named_path(text: str) -> tuple[str, Path]:
     return name, Path(path)
 
 
+def path_of_name(text: str) -> tuple[str, Path]:
+    """A path with a name before it, ``NAME=PATH``, or else called as it is."""
+    name, _, path = text.partition("=")
+    return (text, Path(text)) if os.path.exists(text) or not (name and path) else (name, Path(path))
+
+
 def search_flags(text: str) -> list[str]:
     """Flags of fairseq-generate, for argparse; not those that a command gives itself."""
     words = shlex.split(text)
@@ -42,6 +48,14 @@ def positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r}: use a whole number above 0")
     return number
+
+
+def increasing(text: str) -> tuple[int, ...]:
+    """Whole numbers with commas between, each above the one before."""
+    numbers = [positive(word) for word in text.split(",")]
+    if sorted(set(numbers)) != numbers:
+        raise argparse.ArgumentTypeError(f"{text!r}: use increasing numbers")
+    return tuple(numbers)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -35,7 +35,7 @@ _SHAPE = [
     for side in ("encoder", "decoder")
     for part in ("layers", "embed-dim", "ffn-embed-dim", "attention-heads")
 ]
-_LONGEST = 100  # characters of a row's name, which names folders
+_LONGEST = 100  # bytes of a row's name, which names folders
 
 
 def profile_of_text(pairs: int, configs: Path) -> Profile:
@@ -114,23 +114,34 @@ def own_table(
 
 
 def _shortened(own: dict, before: dict) -> dict:
-    """A system's settings, whose warm-up and checkpoints fit fewer updates than ``before``.
+    """A system's settings, whose warm-up and checkpoints fit other updates than ``before``.
 
-    Of a fine-tuning, whose default length is short, the warm-up fits more updates as well.
+    The warm-up is not longer than before, but for a fine-tuning, whose default length is short.
+    Of the updates, the same share is averaged as before, unless both ``every`` and ``average``
+    are given.  It validates as often as before, however dense checkpoints are.
     """
-    train, made = dict(own["train"]), dict(own.get("checkpoints", {}))
-    updates, usual = train.get("max-update"), before["train"].get("max-update")
-    if not isinstance(updates, int) or not usual or updates < 1:
-        return own
-    warm_up = before["train"].get("warmup-updates")
-    if warm_up and (updates < usual or WEIGHTS_OF in before["train"]):
-        train.setdefault("warmup-updates", max(1, warm_up * updates // usual))
-    if before["train"].get("total-num-update"):
-        train.setdefault("total-num-update", updates)  # when the rate ends
-    usual = before["checkpoints"]
-    if usual["unit"] == "update":
-        made.setdefault("average", min(usual["average"], updates))
-        made.setdefault("every", max(1, min(usual["every"], updates // made["average"])))
+    train, made, usual = dict(own["train"]), dict(own.get("checkpoints", {})), before["checkpoints"]
+    usually = before["train"].get("max-update")
+    updates = train.get("max-update", usually)
+    by_updates = usual["unit"] == "update" and usually
+    if by_updates and updates is None and not {"every", "average"} <= made.keys():
+        made["share"] = usual["every"] * usual["average"] / usually
+    if not isinstance(updates, int) or not usually or updates < 1:
+        return {**own, "checkpoints": made}
+    if "max-update" in train:
+        warm_up = before["train"].get("warmup-updates")
+        if warm_up and (updates < usually or WEIGHTS_OF in before["train"]):
+            train.setdefault("warmup-updates", max(1, warm_up * updates // usually))
+        if before["train"].get("total-num-update"):
+            train.setdefault("total-num-update", updates)  # when the rate ends
+    if by_updates:
+        averaged = usual["every"] * usual["average"] * updates // usually
+        at_once = averaged // made["every"] if "every" in made else min(averaged, usual["average"])
+        made.setdefault("average", max(1, at_once))
+        made.setdefault("every", max(1, averaged // made["average"]))
+        validated = max(1, min(usual["every"], updates // usual["average"]))
+        if made["every"] != validated:
+            train.setdefault("validate-interval-updates", validated)
     return {**own, "train": train, "checkpoints": made}
 
 
@@ -155,7 +166,9 @@ def _name(arch: str, flags: dict[str, object]) -> str:
     """The name of a system's row, and so of its runs, in whatever order its flags are given."""
     words = [f"+{flag}" + f"={flags[flag]}" * (flags[flag] is not True) for flag in sorted(flags)]
     name = re.sub(r"[^\w.+=()-]", "-", arch + "".join(words)).rstrip(".-")
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}+{digest(flags)[:8]}"
+    if len(name.encode()) <= _LONGEST:
+        return name
+    return f"{name.encode()[: _LONGEST - 9].decode(errors='ignore')}+{digest(flags)[:8]}"
 
 
 def flags_of(words: Sequence[str]) -> dict[str, object]:
@@ -165,6 +178,8 @@ def flags_of(words: Sequence[str]) -> dict[str, object]:
     for word in words:
         if word.startswith("--"):
             last, given, value = word[2:].partition("=")
+            if last in flags:
+                raise UserError(f"--{last} is given twice")
             if given and not value:
                 raise UserError(f"{word}: the value is missing")
             flags[last] = _plain(value) if given else True

@@ -111,6 +111,7 @@ class Checkpoints:
     unit: Literal["update", "epoch", "best"]  # best: with the best score on the validation set
     every: Count  # updates between two checkpoints (and validations); epochs for unit epoch
     average: Count = 1  # number of last checkpoints whose weights are averaged; 1 for unit best
+    share: float | None = None  # of the updates, which end is averaged, if max-update is not set
     curve: Count = 0  # number of checkpoints, spread evenly, that are kept and evaluated too
     curve_on: Literal["test", "valid"] = "test"  # the set that these translate
 
@@ -146,6 +147,22 @@ class Settings:
         return int(self.train["max-epoch"] or 0) if "max-epoch" in self.train else None
 
     @property
+    def share(self) -> float | None:
+        """Which part of its updates, the last, is averaged; None if that is not known."""
+        made = self.checkpoints
+        if made.unit != "update" or not self.updates:
+            return made.share
+        return made.every * made.average / self.updates
+
+    def averaged(self, done: int | None = None) -> int:
+        """How many checkpoints are averaged: fewer if the training ended after ``done`` updates."""
+        made = self.checkpoints
+        if made.unit != "update" or done is None:
+            return made.average
+        share = 1.0 if self.share is None else self.share
+        return max(1, min(made.average, int(share * done / made.every + 1e-6)))
+
+    @property
     def curve_interval(self) -> int:
         """Updates between the checkpoints of the curve; 0 if there is none."""
         points = self.checkpoints.curve
@@ -157,7 +174,10 @@ class Settings:
         return "load-alignments" in self.train
 
     def as_dict(self) -> dict:
-        return asdict(self)
+        settings = asdict(self)
+        if self.checkpoints.share is None:  # as in runs that older versions made
+            del settings["checkpoints"]["share"]
+        return settings
 
     @property
     def digests(self) -> tuple[str, str]:

@@ -72,7 +72,7 @@ class Clean:
         """Which pairs are left out, for display, beside those with an empty side."""
         rules = [f"fewer than {self.min_tokens} tokens"] if self.min_tokens > 1 else []
         rules += [f"more than {self.max_tokens} tokens"] if self.max_tokens else []
-        return rules + ([f"lengths beyond 1 to {self.max_ratio:g}"] if self.max_ratio else [])
+        return rules + ([f"a side over {self.max_ratio:g} times as long"] if self.max_ratio else [])
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from ..files.processes import default_workers, locked
 from ..files.stages import Stage, Stages
 from ..files.text import count_lines, lines, write_lines
 from ..files.writing import check_for_fairseq
+from ..files.writing import say as say_line
 from . import manifest
 from .binarise import align_training_text, binarise
 from .cleaning import select
@@ -56,7 +57,7 @@ def prepare(
     processes (one per core).  ``say`` reports progress (prints).  ``alignments``: align the words
     of the training text as well.
     """
-    say = say or (lambda message: print(f"   {corpus.title}: {message}", flush=True))
+    say = say or (lambda message: say_line(f"   {corpus.title}: {message}"))
     make_folder(output)
     for archive in corpus.archives:
         if archive.path and output.resolve() in archive.path.resolve().parents:
@@ -176,7 +177,8 @@ class _Preparation:
 
         make, depends = functools.partial(self.text, archives), [treatment, text, kytea]
         made = stage("text", "reading the text", make, ("raw", "tokenised"), depends)
-        title = f"subwords: learning and applying {corpus.subwords.kind}"
+        does = "applying the model's" if like else "learning and applying"
+        title = f"subwords: {does} {corpus.subwords.kind}"
         how: object = [asdict(corpus.subwords), like] if like else asdict(corpus.subwords)
         subwords = stage("subwords", title, self.split, ("subwords",), how, made)
         joined = corpus.subwords.one_dictionary

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..files.json_files import write_json
-from ..files.writing import atomic_write, check_outputs
+from ..files.writing import atomic_write, check_outputs, say
 from . import style
 
 
@@ -73,4 +73,4 @@ def write_text(path: Path, text: str) -> None:
 def write_page(path: Path, text: str) -> None:
     """Write a page, and say where it is."""
     write_text(path, text)
-    print(f"{path.absolute()}: open it in a browser")
+    say(f"{path.absolute()}: open it in a browser")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ...errors import UserError
 from .text import read_lines
@@ -30,14 +32,18 @@ def parse_json(path: Path) -> object:
         raise UserError(f"{path} cannot be read ({error})") from None
 
 
-def read_written(what: str, path: Path, command: str, keys: set[str]) -> dict:
-    """Read what one of our commands wrote, which has these keys; ``what``: for messages."""
+def read_written(what: str, path: Path, command: str, use: Callable[[Any], object]) -> dict:
+    """Read what one of our commands wrote; refuse a file that is of no use.
+
+    ``what`` it is: for messages.  ``use`` takes from the content whatever will be taken.
+    """
     try:
-        content = parse_json(path)
-    except json.JSONDecodeError:
-        content = None
-    if not (isinstance(content, dict) and keys <= content.keys()):
-        raise UserError(f"{what} was not written by `{command}`")
+        content: Any = parse_json(path)
+        use(content)
+    except UserError:
+        raise
+    except Exception as error:  # whatever comes of a file of another kind
+        raise UserError(f"{what} was not written by `{command}`") from error
     return content
 
 

@@ -30,6 +30,9 @@ MODULES = {
     "fairseq-generate": "fairseq_cli.generate",
     "fairseq-hybrid": "fairseq_hybrid_attn",
 }
+#: Without assertions, fairseq does not write its checkpoints; with warnings as errors, it does not
+#: import.
+_NOT_PASSED = ("PYTHONOPTIMIZE", "PYTHONWARNINGS")
 SECONDS_TO_END = 10
 MOST_SHOWN = 300  # characters of an error
 
@@ -153,8 +156,7 @@ def run_program(
             with _no_signals() if ends_with_us else contextlib.nullcontext():
                 process = subprocess.Popen(
                     [sys.executable, "-m", MODULES[command[0]], *command[1:]],
-                    # Without assertions, fairseq does not write its checkpoints.
-                    env={k: v for k, v in started.items() if k != "PYTHONOPTIMIZE"},
+                    env={name: started[name] for name in started if name not in _NOT_PASSED},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -228,11 +230,32 @@ def locked(
     """
     with _open(path) as file:
         if not _take(file):
-            say(f"another process is at work in {path.parent}; waiting for it to end")
+            say(f"{_who(path)} is at work in {path.parent}; waiting for it to end")
             while not _take(file):
                 while_waiting()
                 time.sleep(1)
         yield file.fileno()
+
+
+def at_work(path: Path) -> str | None:
+    """Who holds a lock, for display; None if nobody does."""
+    if not path.exists():
+        return None
+    with _open(path) as file:
+        return None if _take(file) else _who(path)
+
+
+def _who(path: Path) -> str:
+    """The first process on this machine that holds a lock, or has inherited it."""
+    found, path = [], path.resolve()
+    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            info = descriptor.parents[1] / "fdinfo" / descriptor.name
+            if descriptor.readlink() == path and "FLOCK" in info.read_text():
+                found.append(int(descriptor.parts[2]))
+    if not found:
+        return "another process, perhaps on another machine,"
+    return f"process {min(found)} (kill {min(found)} would end it)"
 
 
 def _open(path: Path):

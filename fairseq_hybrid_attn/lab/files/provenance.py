@@ -57,6 +57,13 @@ def hardware() -> dict:
     }
 
 
+def trained_on(result: dict) -> str:
+    """The devices of a result's training, how they computed, and what they are, for display."""
+    devices, there = str(result.get("devices") or ""), result.get("hardware") or {}
+    used = there.get("gpus") if "GPU" in devices else [there.get("processor")]
+    return ", ".join(filter(None, dict.fromkeys([devices, *(used or ())])))
+
+
 def _processor() -> str:
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():

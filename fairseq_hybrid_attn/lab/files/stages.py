@@ -63,7 +63,7 @@ class Stages:
                 self._delete(self.whole)
             return self._make(stage)
         except OSError as error:
-            what = error.filename or self.output
+            what = error.filename2 or error.filename or self.output
             raise UserError(
                 f"{stage.title}: {what} cannot be written: {error.strerror or error}"
             ) from error

@@ -78,11 +78,6 @@ def pairs(first: Path, second: Path) -> Iterator[tuple[str, str]]:
         require_equal({str(path): count_lines(path) for path in (first, second)})
 
 
-def few(items: Sequence[object], most: int = 5, between: str = ", ") -> str:
-    """The first items, for a message, and whether there are more."""
-    return between.join(map(str, items[:most])) + f"{between}…" * (len(items) > most)
-
-
 def require_equal(counts: dict[str, int], advice: str = "") -> None:
     """Refuse texts that differ in their numbers of lines, given by name."""
     if len(set(counts.values())) > 1:

@@ -12,6 +12,18 @@ from typing import BinaryIO
 
 from ...errors import UserError
 
+#: Bytes of a folder's name.  File systems take 255; some endings are added.
+LONGEST_FOLDER = 240
+
+
+def say(line: str) -> None:
+    """Print a line of progress at once, whole even if several threads print.
+
+    Work goes on if nobody can read it.  At the end, the command then fails.
+    """
+    with contextlib.suppress(OSError):
+        print(f"{line}\n", end="", flush=True)
+
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None]) -> None:
     """Check up front that output files, by flag, can be written and overwrite no input.
@@ -39,10 +51,12 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | No
 
 
 def check_for_fairseq(path: Path, marks: str = ":") -> None:
-    """Refuse a path that fairseq would split at one of these marks, and not find.
+    """Refuse a path that fairseq would split at one of these marks, or whose name is too long.
 
     All its programs split at colons, fairseq-preprocess at commas as well.
     """
+    if len(path.name.encode()) > LONGEST_FOLDER:
+        raise UserError(f"{path.name}: this name is too long; use a shorter one")
     if found := [mark for mark in marks if mark in str(path.absolute())]:
         told = f"fairseq splits paths at {found[0]!r}; rename the folder, or name another"
         raise UserError(f"{path.absolute()}: {told}")
@@ -68,7 +82,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
         raise UserError(f"{path} is not a regular file; name another")
     # In the same directory, since a file cannot be renamed across file systems.
     # Under a random name: in containers, many processes have the same ID.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")  # shorter than any limit
     try:
         with open(temporary, "xb") as file:
             yield file

@@ -56,7 +56,7 @@ def add_sentences(parser: argparse.ArgumentParser, *, typed: bool = True) -> Non
     add("--target", type=Path, metavar="FILE", help="translations of --source, in subwords")
     if typed:
         text = "or: sentences as you type them, which the model translates itself"
-        add("--sentence", nargs="+", default=[], metavar="TEXT", help=text)
+        add("--sentence", nargs="+", action="extend", default=[], metavar="TEXT", help=text)
     text = 'how words are split (needed if "prepare" did not make the data)'
     add("--subwords", choices=SUBWORDS, help=text)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..cli.flags import positive
-from ..files.writing import check_outputs
+from ..files.writing import check_outputs, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,8 +53,8 @@ def run(args: argparse.Namespace) -> None:
         if path.is_dir():
             raise UserError(f"{path} is a directory; add --last-updates N or --last-epochs N")
     check_outputs({"--output": args.output}, paths)
-    print(f"averaging {len(paths)} checkpoint{'s' * (len(paths) > 1)}:", flush=True)
+    say(f"averaging {len(paths)} checkpoint{'s' * (len(paths) > 1)}:")
     for path in paths:
-        print(f"  {path}", flush=True)
+        say(f"  {path}")
     write_checkpoint(average_checkpoints(paths), args.output)
     print(f"written to {args.output}")

@@ -15,10 +15,9 @@ import torch
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from torch import Tensor
 
-from ...errors import UserError
+from ...errors import UserError, few
 from ...models.config import FlatTransformerConfig
 from ..files.checkpoints import architecture, read_checkpoint, setting, updates
-from ..files.text import few
 from ..files.writing import atomic_write
 
 #: File names by the flag that chooses among them; the last group is the number of the flag.

@@ -15,9 +15,6 @@ from ...errors import UserError
 from ..files.checkpoints import architecture, read_checkpoint, setting
 from .trained import TrainedModel
 
-#: How torch begins to say that weights do not fit the model.
-_UNFIT = "Error(s) in loading state_dict"
-
 
 def device_of(name: str) -> str:
     """``cpu`` or ``cuda``; of ``auto``, a GPU if there is one."""
@@ -53,11 +50,7 @@ def load_model(trained: TrainedModel) -> tuple[nn.Module, Any]:
                 f"{trained.path}: its architecture {arch} is registered neither by fairseq nor by "
                 f"this package; give --user-dir DIR, the folder that registers it{trained_with}"
             ) from error
-        if not (isinstance(error, OmegaConfBaseException) or str(error).startswith(_UNFIT)):
+        if not isinstance(error, OmegaConfBaseException):
             raise
-        # torch's first line is only that there are errors, its second what the first of them is.
-        message = " ".join(line.strip() for line in str(error).splitlines()[:2])
-        raise UserError(
-            f"{trained.path} with the dictionaries in {trained.binary} cannot be loaded: {message}"
-        ) from error
+        raise UserError(f"{trained.path} cannot be loaded: {str(error).splitlines()[0]}") from error
     return loaded[0].eval(), task

@@ -98,6 +98,11 @@ class ModelOnText:
         arch = getattr(cfg, "_name", None) or type(self.model).__name__
         return "; ".join(filter(None, (arch, encoder(self.model), positions(self.model))))
 
+    @property
+    def shown(self) -> list[Callable[[str], str]]:
+        """The functions that show a word of the source, and of the target."""
+        return [self.trained.shown(language) for language in self.trained.languages]
+
     def attentions(self, kinds: Sequence[str], *, full_context: bool = False) -> Attentions:
         """The attentions of the model; notes say why it does not have some of these kinds."""
         try:

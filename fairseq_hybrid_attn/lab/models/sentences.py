@@ -15,9 +15,9 @@ from fairseq import utils
 from fairseq.data import Dictionary, LanguagePairDataset
 from torch import Tensor
 
-from ...errors import UserError
+from ...errors import UserError, few
 from ..corpora.words import check_kind, split_words
-from ..files.text import few, read_lines, require_equal
+from ..files.text import read_lines, require_equal
 
 #: Sentences that are sorted by length together: enough to fill batches, few enough for memory.
 _WINDOW = 5_000

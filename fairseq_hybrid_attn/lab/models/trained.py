@@ -11,6 +11,7 @@ subwords/          the models that split words
 
 from __future__ import annotations
 
+import html
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -85,6 +86,11 @@ class TrainedModel:
         source, target = (self.prepared / form / f"{subset}.{lang}" for lang in self.languages)
         return (source, target) if source.is_file() and target.is_file() else None
 
+    def shown(self, language: str) -> Callable[[str], str]:
+        """The function that shows a word as in text: Moses writes ``&apos;`` for an apostrophe."""
+        moses = self.manifest and self.manifest.tokenizer[language] in ("moses", "given")
+        return html.unescape if moses else str
+
     def preparation(self, language: str) -> Callable[[str], str]:
         """The function that turns a line of text into subwords with spaces between.
 
@@ -127,6 +133,9 @@ def find_model(path: Path, data: Path | None = None) -> TrainedModel:
         if not (setting(of_all, "model") or setting(of_all, "arch")):
             told = "it has weights, but no settings of its model"
             raise UserError(f"{path} is not a fairseq checkpoint: {told}")
+        sides = {name.partition(".")[0] for name in state["model"]}
+        if "decoder" in sides and "encoder" not in sides:
+            raise UserError(f"{path} is a language model; give a model that translates")
         task = setting(of_all, "task") if isinstance(of_all, dict) else of_all
     if binary is None:
         trained_on = Path(str(setting(task, "data") or "").split(":")[0])

@@ -23,6 +23,7 @@ import io
 import itertools
 import logging
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,13 +40,22 @@ if TYPE_CHECKING:
 #: Lines that are read together: enough to fill batches with lines of one length.
 MANY = {"cpu": 2_000, "cuda": 10_000}
 
+#: Where progress is not shown at a terminal, it is written this often.
+SECONDS_OF_SILENCE = 30
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help=MODEL)
     add("file", type=Path, nargs="?", metavar="FILE", help="text (default: standard input)")
     add_data(parser)
-    add("--nbest", type=positive, default=1, metavar="N", help="translations of a line")
+    add(
+        "--nbest",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="translations of a line; the beam is no smaller",
+    )
     add("--scores", action="store_true", help="print the score of each translation")
     add("--alignments", action="store_true", help="print tokens and their links")
     group = parser.add_argument_group("the search (default: as in the run, or else fairseq's)")
@@ -63,12 +73,15 @@ def run(args: argparse.Namespace) -> None:
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # it tells of each dictionary
     translator = load(args.model, data=args.data, device=args.device, precision=args.precision)
     search = {"beam": args.beam, "lenpen": args.lenpen, "gnmt_lenpen": args.gnmt_lenpen}
+    if args.file is None and sys.stdin is None:
+        raise UserError("standard input is closed: name a FILE")
     interactive = args.file is None and sys.stdin.isatty()
     text = lines(args.file) if args.file else decoded(sys.stdin.buffer, "standard input")
     if sys.stdout is None:
         raise UserError("standard output is closed: translations cannot be written")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale says
+    shown = [translator.trained.shown(language) for language in translator.trained.languages]
     nothing = "\t" * (args.scores + 3 * args.alignments)  # as many columns as a translation has
     read, left_out = 0, 0
 
@@ -78,14 +91,20 @@ def run(args: argparse.Namespace) -> None:
         print(f"not translated: line {read + number + 1:,} {fault}", file=sys.stderr)
 
     many = 1 if interactive else MANY[translator.device]
-    # None shows it at a terminal alone.
-    with tqdm(unit=" lines", file=sys.stderr, disable=interactive or None) as bar:
+    slow = {"delay": SECONDS_OF_SILENCE, "mininterval": SECONDS_OF_SILENCE}
+    how = {} if sys.stderr.isatty() else slow
+    with tqdm(unit=" lines", file=sys.stderr, disable=interactive, **how) as bar:
         while block := list(itertools.islice(text, many)):
             found = translator.translate(
-                block, nbest=args.nbest, progress=bar.update, refused=refused, **search
+                block,
+                nbest=args.nbest,
+                first=read + 1,
+                progress=bar.update,
+                refused=refused,
+                **search,
             )
             for translations in found:
-                rows = [row(one, args.scores, args.alignments) for one in translations]
+                rows = [row(one, args.scores, args.alignments, shown) for one in translations]
                 print(*rows, *[nothing] * (args.nbest - len(rows)), sep="\n")
             sys.stdout.flush()
             read += len(block)
@@ -93,11 +112,14 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"{left_out:,} of {read:,} lines are not translated, see above")
 
 
-def row(translation: Translation, scores: bool, alignments: bool) -> str:
+def row(
+    translation: Translation, scores: bool, alignments: bool, shown: Sequence[Callable[[str], str]]
+) -> str:
     columns = [translation.text]
     if scores:
         columns.insert(0, f"{translation.score:.4f}")
     if alignments:
         links = " ".join(f"{source}-{target}" for source, target in translation.alignment)
-        columns += [" ".join(translation.source), " ".join(translation.tokens), links]
+        sides = zip(shown, (translation.source, translation.tokens), strict=True)
+        columns += [*(" ".join(map(show, words)) for show, words in sides), links]
     return "\t".join(columns)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import UserError
+from ...errors import UserError, few
 from ..corpora.tokenisers import detokeniser
 from ..corpora.words import join_subwords, split_words, text_of, word_attention, words_of
 from . import CROSS, KINDS
@@ -86,13 +86,15 @@ class Translator:
         beam: int | None = None,
         lenpen: float | None = None,
         gnmt_lenpen: float | None = None,
+        first: int = 1,
         progress: Callable[[int], object] = lambda done: None,
         refused: Callable[[int, str], object] = _refuse,
     ) -> list[list[Translation]]:
         """Return the ``nbest`` translations of each line, the best first; none of an empty line.
 
         What is None is as in the model's run, or else fairseq's default; but the beam holds
-        ``nbest`` at least.  ``progress`` is called with the number of lines just done.
+        ``nbest`` at least.  ``first`` is the number of the first line, for a warning.
+        ``progress`` is called with the number of lines just done.
 
         A line that is too long for the model is refused before any is translated.  If ``refused``
         is given, it is called instead with the line's number (from 0) and what is wrong with it;
@@ -100,7 +102,7 @@ class Translator:
         """
         if isinstance(lines, str):  # whose letters would be taken for lines
             raise TypeError("translate takes a list of lines, not a text")
-        sentences = self._sentences(lines, refused)
+        sentences = self._sentences(lines, refused, first)
         given = {"beam": beam, "lenpen": lenpen, "gnmt-lenpen": gnmt_lenpen, "nbest": nbest}
         found = self._search(sentences, given, progress)
         return [
@@ -154,7 +156,7 @@ class Translator:
         return weights[branch - 1, head - 1].numpy()
 
     def _sentences(
-        self, lines: Sequence[str], refused: Callable[[int, str], object] = _refuse
+        self, lines: Sequence[str], refused: Callable[[int, str], object] = _refuse, first: int = 1
     ) -> Sentences:
         """The lines in the model's numbers; what is too long is refused, or left empty."""
         prepare = self._prepare[self.trained.languages[0]]
@@ -165,9 +167,12 @@ class Translator:
                 refused(number, f"has {length:,} subwords, and the model takes {most:,}")
                 text[number] = ""
         sentences = Sentences.of_text(self.task, text)
-        if unknown := len(sentences.with_unknown()):
-            what = "have subwords that the model does not know"
-            print(f"warning: {unknown:,} of {len(lines):,} lines {what}", file=sys.stderr)
+        if unknown := sentences.with_unknown():
+            told = (
+                f"{len(unknown):,} of {len(lines):,} lines have subwords that the model does not "
+            )
+            told += f"know: {few([f'{first + number:,}' for number in unknown])}"
+            print(f"warning: {told}", file=sys.stderr)
         return sentences
 
     def _search(
@@ -184,13 +189,10 @@ class Translator:
         of_run = self.trained.search
         if penalties & given.keys():
             of_run = {flag: value for flag, value in of_run.items() if flag not in penalties}
-        settings = {"beam": 5, **of_run, **given}
-        if "beam" not in given:
-            settings["beam"] = max(settings["beam"], settings.get("nbest", 1))
-        if not 1 <= settings.get("nbest", 1) <= settings["beam"]:
-            raise UserError(
-                f"nbest {settings['nbest']}: use 1 to the beam size, which is {settings['beam']}"
-            )
+        settings = {"beam": 5, "nbest": 1, **of_run, **given}
+        if settings["nbest"] < 1:
+            raise UserError(f"nbest {settings['nbest']}: use 1 or more")
+        settings["beam"] = max(settings["beam"], settings["nbest"])
         if not all(0 <= float(settings.get(name, 0)) < math.inf for name in penalties):
             raise UserError("lenpen and gnmt-lenpen: use 0 or more")
         return search(

@@ -83,12 +83,12 @@ def run(args: argparse.Namespace) -> None:
         device=device_of(args.device),
         max_tokens=args.max_tokens,
     )
+    name = arguments.names_of([args.model])[0]
+    outputs.write(args, probed, lambda theme: results.draw({name: probed}, theme))
     print(results.grid({"accuracy": probed}).terminal())
     print("\nAccuracy on the test part in per cent; most common class: when always chosen.")
     if args.seeds > 1:
         print(f"Mean and standard deviation of {args.seeds} seeds.")
-    name = arguments.names_of([args.model])[0]
-    outputs.write(args, probed, lambda theme: results.draw({name: probed}, theme))
 
 
 def _numbers(flag: str, text: str, kind: Callable) -> tuple:

@@ -31,7 +31,7 @@ def grid(models: Mapping[str, dict]) -> Grid:
 def _accuracy(result: dict | None) -> str:
     if result is None:
         return ""
-    deviation = result.get("deviation")
+    deviation = result["deviation"]
     return f"{result['accuracy']:.2f}" + ("" if deviation is None else f" ± {deviation:.2f}")
 
 

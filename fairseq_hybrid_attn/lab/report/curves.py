@@ -27,6 +27,7 @@ from ..files.typed import read
 from ..runs.fairseq_commands import RunFolder
 from ..runs.results import CurvePoint, StoredScore
 from ..runs.training_log import TrainingLog, read_log
+from ..scores import lower_is_better
 
 TRAINING, VALIDATION, CHECKPOINTS = "training", "validation", "checkpoints"
 
@@ -41,7 +42,6 @@ LABELS = {
     "nll_loss": "loss without smoothing",
     "valid_loss": "validation loss",
 }
-LOWER_IS_BETTER = ("loss", "nll_loss", "valid_loss", "aer")
 #: Drawn by default, if there are any.
 PANELS = ("bleu", "loss")
 
@@ -73,7 +73,7 @@ class Curve:
     @property
     def best(self) -> tuple[int, float] | None:
         """The update with the best value, and that value; the first of equal ones."""
-        sign = 1 if self.what.partition(".")[0] in LOWER_IS_BETTER else -1
+        sign = 1 if lower_is_better(self.what) else -1
         finite = [(at, v) for at, v in zip(self.updates, self.values, strict=True) if v == v]
         return min(finite, key=lambda point: sign * point[1]) if finite else None
 

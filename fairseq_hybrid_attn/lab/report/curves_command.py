@@ -39,11 +39,11 @@ def run(args: argparse.Namespace) -> None:
     found = curves.read_curves(args.runs)
     drawn = curves.panels(args.panels, found)
     shown = [curve for panel in drawn for curve in panel.curves]
-    print(curves.grid(shown).terminal())
-    for line in curves.notes(shown):
-        print(line)
     outputs.write(
         args,
         {"curves": [curve.as_dict() for curve in found]},
         lambda theme: curves.draw(drawn, theme),
     )
+    print(curves.grid(shown).terminal())
+    for line in curves.notes(shown):
+        print(line)

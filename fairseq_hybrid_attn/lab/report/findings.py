@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from ..files.text import read_lines
 from ..models import KINDS
 from ..models.attentions import SentenceAttention
 from ..models.on_text import ModelOnText, Text, note, put_on_text
+from ..probing import results
 from ..runs.fairseq_commands import RunFolder, flags
 from ..scores.generate_output import read_generated
 from ..scores.lengths import ScoresByLength
@@ -92,24 +93,26 @@ def measure(
     comparison: dict | None = None,
 ) -> Findings:
     """Translate the test set with the models, score that, and look into them."""
-    curves = read_curves(log_files(subjects))
+    curves = [curve for name, subject in subjects.items() for curve in curves_of(name, subject)]
     # Sentences first: what cannot be compared shows before hours of work.
     models = {name: subject.trained for name, subject in subjects.items()}
     text = Text(asked.subset, subwords=asked.subwords)
     loaded = list(put_on_text(models, text, asked.device, asked.max_tokens))
     usable = [model.usable(asked.sentences, skip_long=asked.skip_long) for model in loaded]
+    shown = [readable(loaded[0], usable[0])]
+    if asked.maps is not None:
+        shown = [maps.shown(loaded[0], "--maps", asked.maps, [], asked.skip_long)]
+    for model in loaded[1:]:
+        shown.append(maps.shown(model, "--maps", asked.maps, shown[0], asked.skip_long))
     test_set = read_test_set(next(iter(subjects.values())), asked.subset, loaded[0])
     made = [
         translate(asked, subject, model.subwords, test_set.references)
         for subject, model in zip(subjects.values(), loaded, strict=True)
     ]
     systems = {name: lines for name, (lines, _) in zip(subjects, made, strict=True)}
-    found: list[ModelFindings] = []
-    for subject, model, numbers, (_, command) in zip(
-        subjects.values(), loaded, usable, made, strict=True
-    ):
-        first = found[0].maps if found else None
-        found.append(look_into(subject, model, numbers, asked.maps, first, command))
+    commands = [command for _, command in made]
+    each = zip(subjects.values(), loaded, usable, shown, commands, strict=True)
+    found = [look_into(*of_model) for of_model in each]
     return Findings(
         command=list(asked.command),
         made=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -147,13 +150,16 @@ def translate(
     return read_generated(output, [references], *how)[0], command
 
 
-def log_files(subjects: Mapping[str, Subject]) -> Iterator[tuple[str, Path]]:
-    for name, subject in subjects.items():
+def curves_of(name: str, subject: Subject) -> list[Curve]:
+    """What the log that was found has; a note if that is nothing."""
+    told = f"there is no train.log beside {subject.trained.checkpoint}"
+    try:
         if subject.log:
-            yield name, subject.log
-        else:
-            where = f"there is no train.log beside {subject.trained.checkpoint}"
-            note(f"{name}: no learning curves: {where}")
+            return read_curves([(name, subject.log)])
+    except UserError as error:
+        told = str(error)
+    note(f"{name}: no learning curves: {told}")
+    return []
 
 
 def read_probing(
@@ -161,10 +167,17 @@ def read_probing(
 ) -> dict[str, dict]:
     """The results of ``--probing`` by the models' names, in their order."""
     found, paths = {}, dict(given)
+    if len(paths) < len(given):
+        raise UserError("--probing: give each model one file")
+
+    def use(content: dict) -> list:
+        shown = results.grid({"": content}), results.notes({"": content})
+        return [*shown, content["model"], content["model_sha256"]]
+
     for name, subject in subjects.items():
         if path := paths.get(name):
-            keys = {"tasks", "groups", "classifier", "model_sha256"}
-            found[name] = probed = read_written(f"--probing {path}", path, "probe --json", keys)
+            written = f"--probing {path}", path, "probe --json", use
+            found[name] = probed = read_written(*written)
             if probed["model_sha256"] != subject.sha256:
                 raise UserError(
                     f"--probing {name}={path} is of {probed['model']}, which is or was another "
@@ -181,19 +194,13 @@ def look_into(
     subject: Subject,
     loaded: ModelOnText,
     measured: Sequence[int],
-    listed: str | None,
-    first: ModelMaps | None,
+    shown: Sequence[int],
     translating: list[str] | None,
 ) -> ModelFindings:
     """Run a model once for maps, gates and heads together.
 
-    Gates and heads are of the sentences ``measured`` (from 0), maps of those ``listed`` as for
-    ``--maps``, or the same as the ``first`` model's.
+    Gates and heads are of the sentences ``measured`` (from 0), maps of those ``shown``.
     """
-    if listed is None and first is None:
-        shown = readable(loaded, measured)
-    else:
-        shown = maps.shown(loaded, "--maps", listed, first, False)
     attentions = loaded.attentions(KINDS)
     gates, heads = Gates(attentions.layers), Heads(attentions.layers)
 

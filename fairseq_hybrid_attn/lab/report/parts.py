@@ -35,7 +35,8 @@ _ALL = 3_000
 def glance_part(findings: Findings) -> Iterator[str]:
     """Say how good the models are, compared with what, and what their attention does."""
     several = len(findings.models) > 1
-    yield from _comparison(findings)
+    if findings.comparison:
+        yield from compared(findings.comparison)
     for model in findings.models:
         about = model.description.removeprefix(f"{model.name}; ")
         scores = [] if findings.comparison else _score_cards(findings, model)
@@ -45,7 +46,7 @@ def glance_part(findings: Findings) -> Iterator[str]:
     caption = "A sentence, and the attention when its reference is forced on the decoder"
     yield item("sentences", caption, [findings.examples[first.number]])
     for number, model in enumerate(findings.models):
-        if kinds := small_maps(number, model.maps):
+        if kinds := small_maps(number, model.maps, first.number):
             yield item("patterns", model.name if several else "", kinds)
     if any(model.maps.sentences[0].units["words"] for model in findings.models):
         yield (
@@ -55,13 +56,12 @@ def glance_part(findings: Findings) -> Iterator[str]:
         )
 
 
-def _comparison(findings: Findings) -> Iterator[str]:
+def compared(comparison: dict) -> Iterator[str]:
     """The table of `compare`, over all of its seeds; the page's translations are of one seed."""
-    if findings.comparison:
-        for grid in findings.comparison["grids"]:
-            shown = Grid(grid["headings"], grid["rows"], grid["left"])
-            yield item("table", shown, grid["title"] or "All seeds")
-        yield from filter(None, findings.comparison["notes"])
+    for grid in comparison["grids"]:
+        shown = Grid(grid["headings"], grid["rows"], grid["left"])
+        yield item("table", shown, grid["title"] or "All seeds")
+    yield from filter(None, comparison["notes"])
 
 
 def _score_cards(findings: Findings, model: ModelFindings) -> Iterator[tuple[str, str, str]]:

@@ -41,9 +41,9 @@ class SmallMaps:
     rows: list[tuple[str, list[SmallMap]]]
 
 
-def small_maps(number: int, model: ModelMaps) -> list[SmallMaps]:
-    """The maps of a model (from 0) for its first sentence, those of one kind on one scale."""
-    maps = model.sentences[0].units["words"]
+def small_maps(number: int, model: ModelMaps, sentence: int) -> list[SmallMaps]:
+    """The maps of a model (from 0) for a sentence (from 0), those of one kind on one scale."""
+    maps = model.of(sentence)["words"]
     return [_of_kind(number, kind, map_) for kind, map_ in maps.items()]
 
 

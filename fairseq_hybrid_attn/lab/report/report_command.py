@@ -11,7 +11,7 @@ a second command does not translate again.
 The page has scores with signatures, the best and worst translations, BLEU by source length,
 attention maps, gates, heads and learning curves.  Models are compared with the first one by paired
 bootstrap, and the sentences that differ most are shown.  The numbers are those of the commands
-score, lengths, maps, gates, heads, curves and probe.
+score, maps, gates, heads, curves and probe.
 
 The page is one file that needs no network.  --json has all of its numbers except the weights of
 the maps, which `maps --json` writes.
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
     from ..analysis import maps_page  # here: these import torch, which takes seconds
     from ..models.loading import device_of
     from .findings import measure, read_probing
-    from .parts import page
+    from .parts import compared, page
     from .subjects import Request, find_subject
 
     logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # some texts come in tokens
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> None:
     probing = read_probing(args.probing, subjects)
     comparison = args.comparison and read_written(
         f"--comparison {args.comparison}",
-        *(args.comparison, "compare --write FILE.json", {"grids", "notes"}),
+        *(args.comparison, "compare --write FILE.json", lambda content: [*compared(content)]),
     )
     findings = measure(subjects, asked, probing, comparison)
     if args.json:

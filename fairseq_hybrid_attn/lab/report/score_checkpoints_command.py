@@ -27,6 +27,7 @@ from ..figures import outputs
 from ..files.checkpoints import read_checkpoint, updates
 from ..files.json_files import write_json
 from ..files.text import read_lines
+from ..files.writing import say
 from ..runs.fairseq_commands import RunFolder
 from ..scores.generate_output import read_generated
 from ..scores.metrics import METRICS, build_metric, check_tokenizer, language
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> None:
         score = metric.score(read_generated(output, *text)[0], references)
         stored = {"value": score.value, "signature": score.signature}
         curve.append({"updates": at, "scores": {args.score: stored}})
-        print(f"update {at:,}: {metric.label} {score.value:.2f}", flush=True)
+        say(f"update {at:,}: {metric.label} {score.value:.2f}")
     write_json(args.output / "curve.json", {"curve": curve, "curve_set": args.gen_subset})
     print(f"{args.output / 'curve.json'}: {score.signature}")
 

@@ -78,7 +78,8 @@ class TestSet:
 
     def by_length(self, systems: Mapping[str, list[str]]) -> ScoresByLength:
         bleu = build_metric("bleu", self.target, self.lowercase)
-        return score_by_length(bleu, systems, self.references, self.words)
+        texts = {name: [lines] for name, lines in systems.items()}
+        return score_by_length(bleu, texts, [self.references], self.words)
 
     def examples(self, systems: Mapping[str, list[str]]) -> list[SentenceScores]:
         """All sentences with the chrF of each translation."""

@@ -18,7 +18,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from ...errors import UserError
 from ..cli.flags import import_user_dir
 from ..files.checksums import digest
 from ..files.processes import locked
+from ..files.writing import say
 from .devices import Devices, slots
 from .workspace import Run, Workspace
 
@@ -41,6 +42,13 @@ LIMIT, CPUS_PER_GPU, CPUS_OF_CORPUS, MEMORY = "24:00:00", 2, 4, 8
 #: requeued or resumed.
 OURS = "array dependency error job_name no_requeue nodes ntasks ntasks_per_node open_mode output"
 OURS += " signal"
+#: By what is usual, the options that take its place.
+INSTEAD = {
+    "time": "time",
+    "cpus_per_task": "cpus_per_task cpus_per_gpu",
+    "mem": "mem mem_per_cpu mem_per_gpu",
+    "gpus_per_node": "gpus gpus_per_node gpus_per_task gpus_per_socket gres",
+}
 #: Seconds that squeue has to answer.
 PATIENCE = 60
 #: SLURM's signals reach fairseq's processes as well and may end them first.  Before that counts as
@@ -122,8 +130,10 @@ def submit(
 ) -> list[str]:
     """Submit a job for each run that none waits for, after a job for each corpus that is missing.
 
-    Return what went wrong, also with earlier jobs, for display.
+    Return what went wrong, also with earlier jobs, for display.  A job may start in another folder.
     """
+    runs = [replace(run, workspace=run.workspace.absolute, found_in=run.label) for run in runs]
+    downloads = doing.downloads and doing.downloads.absolute()
     folder = place.root / "jobs"
     folder.mkdir(parents=True, exist_ok=True)
     gpus = devices.world if devices.kind == "cuda" else 0
@@ -132,7 +142,7 @@ def submit(
     wanted = _with_usual(options.runs, usual)
     of_corpora: Asked = {"time": LIMIT, "cpus_per_task": str(CPUS_OF_CORPUS), "mem": f"{MEMORY}G"}
     # Of two commands at once, the second finds the jobs of the first.
-    with locked(folder / ".lock", lambda line: print(f"   {line}", flush=True)):
+    with locked(folder / ".lock", lambda line: say(f"   {line}")):
         jobs = Jobs(folder, options.setup, _queued())
         runs = [run for run in runs if not jobs.waits(run.name, run.folder.path)]
         for corpus in dict.fromkeys(run.corpus_folder for run in runs):
@@ -141,7 +151,7 @@ def submit(
             if not all(run.has_corpus for run in users):
                 name = f"corpus {corpus.name}"
                 jobs.waits(name, corpus)  # tells of it: it may lack what these runs need
-                prepares = Job(prepare, (users, doing.downloads))
+                prepares = Job(prepare, (users, downloads))
                 job = jobs.submit(name, corpus, prepares, _with_usual(options.corpora, of_corpora))
                 if job is None:
                     continue
@@ -153,9 +163,9 @@ def submit(
 
 
 def _with_usual(given: Asked, usual: Asked) -> Asked:
-    """What is given, and what is usual unless given in some way: mem, mem_per_cpu; gpus, gres."""
-    ways = {("gpus" if name == "gres" else name).partition("_")[0] for name in given}
-    return {name: usual[name] for name in usual if name.partition("_")[0] not in ways} | given
+    """What is given, and what is usual unless given in some way."""
+    left = {name for name in usual if not given.keys() & {*INSTEAD[name].split()}}
+    return {name: value for name, value in usual.items() if name in left} | given
 
 
 @dataclass
@@ -174,7 +184,7 @@ class Jobs:
         job_name = _job_name(name, made)
         if job_name in self.queued:
             number, state = self.queued[job_name]
-            print(f"   {name}: job {number} is {state.lower()}")
+            say(f"   {name}: job {number} is {state.lower()}")
             return True
         folder = self.folder / job_name
         numbers = [int(path.name.split("_")[0]) for path in folder.glob("*_submitted.pkl")]
@@ -210,7 +220,7 @@ class Jobs:
             said = " ".join(str(error).split())
             self.problems.append(f"  {name}: its job is refused: {said}{hint}")
             return None
-        print(f"   {name}: job {number}", flush=True)
+        say(f"   {name}: job {number}")
         return number
 
 

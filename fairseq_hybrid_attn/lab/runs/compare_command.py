@@ -18,19 +18,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import UserError
-from ..figures import outputs, style
+from ..figures import style
 from ..files.processes import run_program
 from ..files.writing import check_outputs
 from ..tables.measuring import measure
-from ..tables.printing import FORMATS
+from ..tables.printing import FORMATS, write_table, written
 from .doing import Doing, do, own_plan
 from .fairseq_commands import flags
 from .plan import Plan
 from .workspace_flags import add_own, add_running, doing, shared, workspace
-
-#: What --write writes, by the ending of its name; .html is the page of ``report``.
-WRITTEN = {".md": "markdown", ".csv": "csv", ".json": "json"}
-ENDINGS = (*WRITTEN, ".html")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,17 +45,17 @@ def run(args: argparse.Namespace) -> None:
 
 def compare(plan: Plan, doing: Doing, write: Sequence[Path] = ()) -> None:
     """Do the runs that are missing; print and write the comparison with the first system."""
-    if wrong := [path for path in write if path.suffix not in ENDINGS]:
-        raise UserError(f"--write {wrong[0]}: use a name that ends in {', '.join(ENDINGS)}")
-    check_outputs({f"--write {path}": path for path in write}, inputs=[])
+    check_outputs(written(write, ".html"), inputs=[])  # the page of ``report``
+    if write and doing.prepare_only:
+        raise UserError("--write: with --prepare-only, there is nothing to write; leave it out")
     pages = [path for path in write if path.suffix == ".html"]
     if pages:
         style.require()
 
     def show(plan: Plan) -> str:
         numbers = measure(plan)
-        seed = plan.runs[0].seed
-        done = [run for run in plan.runs if run.seed == seed and run.folder.result.exists()]
+        done = [run for run in plan.runs if run.folder.result.exists()]
+        done = [run for run in done if run.seed == done[0].seed]
         report = ["fairseq-hybrid", "report", *(str(run.folder.path) for run in done)]
         report += flags(user_dir=plan.workspace.user_dir, device=doing.device)
         if pages and done:  # the page shows these numbers, of all seeds
@@ -69,8 +65,9 @@ def compare(plan: Plan, doing: Doing, write: Sequence[Path] = ()) -> None:
         for path in pages if done else []:
             run_program([*report, *flags(output=path)], plan.workspace.root / "report.log")
         for path in [path for path in write if path not in pages]:
-            outputs.write_text(path, FORMATS[WRITTEN[path.suffix]](numbers))
-        hint = f"\nOn one page: {shlex.join(report)}\n" if done and not pages else ""
-        return FORMATS["terminal"](numbers) + hint
+            write_table(path, numbers)
+        hints = [f"On one page: {shlex.join(report)}"] if done and not pages else []
+        hints += [f"{path} is not written: no run is done" for path in pages if not done]
+        return FORMATS["terminal"](numbers) + "".join(f"\n{hint}\n" for hint in hints)
 
     do([plan], doing, show)

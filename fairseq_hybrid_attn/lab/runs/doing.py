@@ -9,13 +9,14 @@ from pathlib import Path
 from ...errors import UserError
 from ..config.own_tables import OWN, own_table
 from ..config.settings import Profile
-from ..files.processes import stop_at_signals
+from ..files.processes import at_work, stop_at_signals
+from ..files.writing import say
 from ..models.trained import TrainedModel
 from .cluster_jobs import JobOptions
 from .devices import slots
 from .dry_run import describe
 from .plan import Plan, make_plan
-from .status import REDO, State
+from .status import State, remedy
 from .workspace import Workspace
 
 
@@ -49,7 +50,7 @@ def own_plan(
     place: Workspace,
     systems: Sequence[str],
     seeds: tuple[int, ...] = (1,),
-    name: str = "systems",
+    name: str | None = None,
     shared: Shared = Shared(),
 ) -> Plan:
     """The plan of the table ``own/NAME`` of systems on the user's text."""
@@ -61,7 +62,7 @@ def own_plan(
         place = replace(place, own=replace(place.own, like=model.checkpoint), profile=profile)
         base, start = settings_from(model), f"{name_of(model)}, as it is"
     how = shared.flags, shared.given, place.profile, place.configs
-    table = own_table(name, systems, *how, base, start)
+    table = own_table("systems" if name is None else name, systems, *how, base, start)
     return make_plan(table, place, [], [], seeds)
 
 
@@ -76,7 +77,13 @@ def do(plans: Sequence[Plan], doing: Doing, show: Callable[[Plan], str]) -> None
     # Other rows of a paper's table are run; a slip in a system of your own is mended first.
     ends = doing.dry_run or (faults and plans[0].table.is_own)
     for plan, (able, found) in zip(plans, checked, strict=True):
-        print(describe(plan, where, doing.redo, able, [] if ends else found) + "\n", flush=True)
+        say(describe(plan, where, doing.redo, able, [] if ends else found) + "\n")
+    known = {run.name: (run, state) for able, _ in checked for run, state in able}
+    to_do = [(run, state) for run, state in known.values() if state.is_to_do(doing.redo)]
+    busy = {run.name: at_work(run.folder.lock) for run, _ in to_do} if doing.redo else {}
+    if told := [f"  {name}: {who} is at work on it" for name, who in busy.items() if who]:
+        wait = "Nothing is deleted. Wait until these have ended, or end them, and repeat --redo:"
+        raise UserError("\n".join([wait, *told]))
     if faults and ends:
         raise UserError("\n".join(["Not everything can be run:", *faults]))
     if ends:
@@ -84,12 +91,10 @@ def do(plans: Sequence[Plan], doing: Doing, show: Callable[[Plan], str]) -> None
     from .scheduler import do_runs  # here: a plan needs it not
 
     stop_at_signals()
-    known = {run.name: (run, state) for able, _ in checked for run, state in able}
-    to_do = [(run, state) for run, state in known.values() if state.is_to_do(doing.redo)]
     try:
         problems = do_runs(to_do, plans[0].workspace, where, doing)
     except KeyboardInterrupt:
-        print("stopped; the same command resumes", flush=True)
+        say("stopped; the same command resumes")
         raise
     for plan in plans if not doing.prepare_only else []:
         print("\n" + show(plan), end="", flush=True)
@@ -101,7 +106,6 @@ def do(plans: Sequence[Plan], doing: Doing, show: Callable[[Plan], str]) -> None
         told += [f"{len(faults)} cannot be run: see the plan above."]
     stale = [f"  {n}: {state}" for n, (_, state) in known.items() if state.state is State.STALE]
     if stale and not doing.redo:
-        other = "; another --name keeps both" * plans[0].table.is_own
-        told += ["Stale, and left as it is:", *stale, f"{REDO}{other}."]
+        told += ["Stale, and left as it is:", *stale, f"{remedy(plans[0].table.is_own)}."]
     if told:
         raise UserError("\n".join(["", *told]))

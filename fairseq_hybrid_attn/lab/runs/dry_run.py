@@ -5,10 +5,14 @@ from __future__ import annotations
 import textwrap
 
 from ..corpora.own import pairs_given
+from ..files.yaml_files import merge
 from .devices import LEAST_OF_GPU, Devices, share_out
 from .plan import Plan
-from .status import REDO, State, Status, devices_of
+from .status import State, Status, devices_of, remedy
 from .workspace import Run
+
+#: A share of the training that is too large to be averaged: its beginning is far from its end.
+WIDE = 1 / 3
 
 
 def describe(
@@ -20,6 +24,7 @@ def describe(
         f"{table.name}: {table.title}",
         f"   profile    {place.profile.name}: {place.profile.summary}",
         *_rows_have(runs, slots[0]),
+        *_early_updates(plan, runs),
         f"   folder     {place.root}",
         f"   devices    {len(slots)} x {slots[0]}",
         "",
@@ -43,6 +48,7 @@ def _rows_have(runs: list[Run], devices: Devices) -> list[str]:
     facts: dict[str, list] = {
         "models": [run.settings.train.get("arch") for run in trained],
         "training": [_length(run) for run in trained],
+        "averaged": [_averaged(run) for run in trained],
         "precision": [devices_of(run, devices).precision for run in trained],
     }
     return [
@@ -50,6 +56,33 @@ def _rows_have(runs: list[Run], devices: Devices) -> list[str]:
         for fact, values in facts.items()
         if values
     ]
+
+
+def _averaged(run: Run) -> str:
+    made, share = run.settings.checkpoints, run.settings.share
+    if made.unit == "best":
+        return "the best checkpoint"
+    if made.average == 1:
+        return "the last checkpoint alone"
+    told = f"the last {made.average} checkpoints, {made.every} {made.unit}s apart"
+    return f"{told}: at most the last {100 * share:.3g} % of the training" if share else told
+
+
+def _early_updates(plan: Plan, runs: list[Run]) -> list[str]:
+    """A warning of runs that, by the user's flags, average more than the end of their training."""
+    usual = merge(plan.table.raw.merged, plan.workspace.profile.settings)
+    made, updates = usual.get("checkpoints", {}), usual.get("train", {}).get("max-update")
+    wide = WIDE
+    if updates and made.get("unit") == "update":
+        wide = max(WIDE, made["every"] * made["average"] / updates)
+    rows = [
+        run.cell.row
+        for run in runs
+        if run.is_own and run.settings.checkpoints.average > 1 and (run.settings.share or 0) > wide
+    ]
+    told = "average weights from before the last third of the training; lower --save-every or"
+    named = ", ".join(dict.fromkeys(rows))
+    return [f"   warning: {named}: {told} --average"] if rows else []
 
 
 def _corpora(runs: list[Run]) -> list[str]:
@@ -87,7 +120,8 @@ def _runs(able: list[tuple[Run, Status]], slots: list[Devices], redo: bool) -> l
     now = sum(state.is_to_do(redo) for _, state in able)
     lines = ["", f"Runs: {len(able)}" + f", of which {now} to do" * (now < len(able))]
     for run, state in able:
-        line = f"   {run.name}: {state}"
+        place = f" in {run.label}" * (run.label != run.workspace.label)
+        line = f"   {run.name}{place}: {state}"
         if state.is_there:
             line += "; deleted and done again" * redo
         if state.state is State.STALE and not redo:
@@ -98,7 +132,7 @@ def _runs(able: list[tuple[Run, Status]], slots: list[Devices], redo: bool) -> l
             line += f"; {_work(run, slots[0])}"
         lines.append(line)
     if not redo and any(state.state is State.STALE for _, state in able):
-        lines.append(f"   {REDO}")
+        lines.append(f"   {remedy(able[0][0].is_own)}")
     tokens = [
         share_out(run.settings.batch, slots[0].world)[0]
         for run, state in able

@@ -22,6 +22,7 @@ from ...errors import UserError
 from ..corpora.definition import TEST_SETS, read_test_sets, slices
 from ..corpora.manifest import NAME as MANIFEST
 from ..corpora.tokenisers import detokeniser
+from ..figures.outputs import write_text
 from ..files.checkpoints import architecture, read_checkpoint
 from ..files.deleting import delete
 from ..files.json_files import write_json
@@ -87,10 +88,15 @@ def export(run: Path, output: Path) -> None:
         for name in about.recipe["scores"]
     }
     first = zip(source[:EXAMPLES], best[:EXAMPLES], strict=True)
-    examples = {line: one.text if one else "" for line, one in first}
+    examples = [(line, one.text if one else "") for line, one in first]
     told = card(translator, output, architecture(state), scores, examples, result)
-    (part / "README.md").write_text(told, encoding="utf-8")
+    write_text(part / "README.md", told)
     part.rename(output)
+
+
+def in_table(text: str) -> str:
+    """Text as a table of Markdown needs it."""
+    return text.replace("|", r"\|")
 
 
 def halved(state: dict) -> dict:
@@ -129,7 +135,7 @@ def card(
     output: Path,
     arch: str | None,
     scores: dict[str, Score],
-    examples: dict[str, str],
+    examples: list[tuple[str, str]],
     result: dict,
 ) -> str:
     """What the model is, its scores, the licence of its text, and the commands that made it."""
@@ -156,8 +162,7 @@ def card(
             taken = f"Lines are text, or its tokens by `{made_by}`: both translate alike."
     rows = []
     for key, score in scores.items():
-        signature = score.signature.replace("|", "\\|")  # as tables of Markdown need it
-        rows.append(f"| {key} | {score.value:.2f} | `{signature}` |")
+        rows.append(f"| {key} | {score.value:.2f} | `{in_table(score.signature)}` |")
     lines = [
         *(f"# {output.name}: {about.source} to {about.target}", ""),
         f"`{arch}`, {parameters:,} parameters in half precision, trained on",
@@ -167,7 +172,7 @@ def card(
         f"Scores of these weights on the test set ({about.counts['test']:,} sentences), {search}:",
         *("", "| score | value | signature |", "|---|---|---|", *rows, ""),
         *("Its translations of the first of them:", "", EXAMPLES_HEAD, "|---|---|"),
-        *(f"| {text} | {translation} |" for text, translation in examples.items()),
+        *(f"| {in_table(text)} | {in_table(translation)} |" for text, translation in examples),
         "",
         f"Text: {licence.strip()}",
         *("", f"Made with fairseq_hybrid_attn {__version__}:", ""),

@@ -124,12 +124,13 @@ class RunCommands:
     devices: Devices
     user_dir: Path | None = None  # a folder of the user's, which imports this package
 
-    def by_step(self, seed: int) -> dict[str, list[str]]:
+    def by_step(self, seed: int, done: int | None = None) -> dict[str, list[str]]:
+        """All steps, after ``done`` updates if the training has ended."""
         if self.settings.aligner:
             return {"align": self.align_training(), "error rate": self.aer()}
         return {
             "train": self.train(seed),
-            "average": self.average(),
+            "average": self.average(done),
             "generate": self.generate(),
             "score": self.score(),
             **({"align": self.align()} if self.settings.align and self.corpus.gold else {}),
@@ -153,13 +154,13 @@ class RunCommands:
             *_device_flags(self.devices),
         ]
 
-    def average(self, saved: int | None = None) -> list[str]:
-        """fairseq-hybrid average, of the ``saved`` checkpoints if they are fewer than wanted."""
+    def average(self, done: int | None = None) -> list[str]:
+        """fairseq-hybrid average of the last checkpoints, of a training of ``done`` updates."""
         checkpoints, folder = self.settings.checkpoints, self.folder.checkpoints
-        count = checkpoints.average if saved is None else min(saved, checkpoints.average)
+        count = self.settings.averaged(done)
         if checkpoints.unit == "best":
             chosen = [str(folder / "checkpoint_best.pt")]
-        elif count == 0:
+        elif count == 1:
             chosen = [str(folder / "checkpoint_last.pt")]
         else:
             flag = {"update": "last-updates", "epoch": "last-epochs"}[checkpoints.unit]
@@ -270,10 +271,11 @@ def generate_command(
     source, target = languages or (None, None)
     for path in (data, model):
         check_for_fairseq(path)
+    gnmt = any(word.partition("=")[0] == "--gnmt-lenpen" for word in search)
     return [
         *("fairseq-generate", str(data), *flags(user_dir=user_dir or USER_DIR)),
         *flags(source_lang=source, target_lang=target, path=model, gen_subset=subset),
-        *(flags(task="translation_gnmt") if "--gnmt-lenpen" in search else ()),
+        *(flags(task="translation_gnmt") if gnmt else ()),
         *search,
         *flags(max_tokens=GENERATE_TOKENS["cpu" if on_cpu else "cuda"]),
         *flags(WHOLE_SET, results_path=results),

@@ -51,7 +51,9 @@ def run(args: argparse.Namespace) -> None:
     from ..corpora.pipeline import prepare
     from ..models.trained import corpus_like, find_model
 
-    if (args.recipe is None) == (args.like is None):
+    if args.recipe and args.like:
+        raise UserError(f"--like has the model's recipe; leave out {args.recipe}, or --like")
+    if not (args.recipe or args.like):
         raise UserError("name a recipe; or a model, by --like")
     corpus = load_corpus(args.recipe or "own", args.configs)
     if args.like:

@@ -18,8 +18,8 @@ from ..files.checkpoints import read_checkpoint, repair
 from ..files.checkpoints import updates as updates_of
 from ..files.deleting import check_inside, delete
 from ..files.json_files import read_json, write_json
-from ..files.processes import default_workers, locked, run_program
-from ..files.writing import atomic_write
+from ..files.processes import at_work, default_workers, locked, run_program
+from ..files.writing import atomic_write, say
 from .checks import check_run
 from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder
@@ -30,13 +30,6 @@ from .training_log import duration, last_record, parameters, progress_line
 from .workspace import Run
 
 SECONDS_BETWEEN_LINES = 30
-#: Flags that can end a training after any number of updates.
-ENDING = {"max-epoch", "patience", "stop-min-lr", "stop-time-hours"}
-
-
-def say(line: str) -> None:
-    """Print a line at once, whole even if several runs print."""
-    print(f"{line}\n", end="", flush=True)
 
 
 class Stopped(Exception):
@@ -178,17 +171,14 @@ class RunInProgress:
         self.run_program(log, self.train_command(), environment=self.training_environment)
 
     def average(self) -> None:
-        """Average the last checkpoints, or fewer if the training may have ended before them."""
-        from ...tasks.resumable import numbered_checkpoints
-
-        checkpoints, settings = self.folder.checkpoints, self.run.settings
+        """Average the last checkpoints, or fewer if the training has ended early."""
+        settings = self.run.settings
         if settings.updates == 0:
             with atomic_write(self.folder.model) as file:
                 file.write(Path(str(settings.train[WEIGHTS_OF])).read_bytes())
             return
-        early = ENDING & settings.train.keys() and settings.checkpoints.unit == "update"
-        saved = len(numbered_checkpoints(checkpoints)) if early else None
-        self.run_program("average", self.commands().average(saved))
+        done = (read_json(self.folder.trained) or {}).get("updates")
+        self.run_program("average", self.commands().average(done))
 
     def evaluate_curve(self) -> None:
         """Measure the checkpoints of the curve like the run's own model."""
@@ -281,11 +271,11 @@ def make_result(run: Run, devices: Devices) -> dict:
     """A run's numbers, and all that is needed to trace and repeat them."""
     folder = run.folder
     trained = read_json(folder.trained) or {}
-    begun_with = (read_begun(folder.begun) or {})["identity"]
+    begun = read_begun(folder.begun) or {}
     manifest = run.manifest
     if manifest is None:
         raise UserError("its corpus is no longer there; prepare it again")
-    if changed := changes(run, begun_with):
+    if changed := changes(run, begun):
         raise UserError(f"while it was done, this has changed: {changed}; run it again")
     paper, _, table = run.cell.table.partition("/")
     return {
@@ -296,8 +286,8 @@ def make_result(run: Run, devices: Devices) -> dict:
         "column": run.cell.column,
         "seed": run.seed,
         "profile": run.workspace.profile.name,
-        "label": run.workspace.label,
-        "identity": begun_with,
+        "label": run.label,
+        "identity": begun["identity"],
         "corpus": {
             "name": manifest.corpus,
             "source": manifest.source,
@@ -311,7 +301,7 @@ def make_result(run: Run, devices: Devices) -> dict:
         },
         "settings": run.settings.as_dict(),
         "commands": {
-            **run.commands(devices).by_step(run.seed),
+            **run.commands(devices).by_step(run.seed, trained["updates"]),
             **({"train": trained["command"]} if "command" in trained else {}),
         },
         "updates": trained["updates"],
@@ -364,7 +354,7 @@ def delete_run(run: Run) -> None:
     check_inside(folder.begun, inside)  # before anything is written
 
     def refuse() -> None:
-        raise UserError(f"{run.name}: another process is working on it")
+        raise UserError(f"{at_work(folder.lock) or 'another process'} is at work on it")
 
     with locked(folder.lock, lambda _: None, refuse):
         # The last that was made first: if this is interrupted, what is left is still a run's.
@@ -380,7 +370,7 @@ def prepare_corpora(runs: list[Run], downloads: Path | None) -> tuple[list[Run],
     for folder in dict.fromkeys(run.corpus_folder for run in runs):
         users = [run for run in runs if run.corpus_folder == folder]
         run = users[0]
-        print(f"\n== Corpus {run.settings.corpus} in {folder}", flush=True)
+        say(f"\n== Corpus {run.settings.corpus} in {folder}")
         try:
             if run.recipe.lacks_text:
                 raise UserError("this recipe is for your own text; name it by --text DIR")
@@ -391,7 +381,7 @@ def prepare_corpora(runs: list[Run], downloads: Path | None) -> tuple[list[Run],
                 workers=default_workers(),
                 alignments=any(user.settings.needs_alignments for user in users),
             )
-            print(f"   {made.pairs}", flush=True)
+            say(f"   {made.pairs}")
         except UserError as error:
             failed[folder] = f"  corpus {folder.name}: {error}"
     ready = [run for run in runs if run.corpus_folder not in failed]

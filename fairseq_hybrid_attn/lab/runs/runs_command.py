@@ -16,7 +16,7 @@ from ..config.settings import Settings
 from ..files.tabular import Grid
 from ..files.yaml_files import CONFIGS
 from .results import read_begun, read_result
-from .status import State, status
+from .status import State, remedy, status
 from .workspace import Run, Workspace
 from .workspace_flags import add_workspace, workspace
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     headers = ["profile", "run", "BLEU", "AER", "updates", "finished (UTC)", "state"]
     print(Grid(headers, rows, left=len(headers)).terminal())
     if any(row[-1].startswith(State.STALE.value) for row in rows):
-        print('\n"fairseq-hybrid reproduce … --redo" deletes a stale run and does it again.')
+        print(f"\n{remedy(is_own=True)}")
 
 
 def state_of(place: Workspace, label: str, names: list[str], path: Path) -> str:
@@ -61,20 +61,23 @@ def state_of(place: Workspace, label: str, names: list[str], path: Path) -> str:
 
     If the user names configurations, with those that the flags name.
     """
-    begun = read_begun(path) or {}
     try:
-        paper, table, row, column, seed = names
-        cell, number = CellName(f"{paper}/{table}", row, column), int(seed.removeprefix("seed"))
-        record = begun.get("workspace")
-        if record and (place.configs == CONFIGS or label != place.label):
-            place = replace(Workspace.of_record(place.root, record), user_dir=place.user_dir)
-        if paper == OWN_PAPER:  # no file has its settings: they are those it was begun with
-            asked = Run(place, cell, number, Settings.of_dict(begun["settings"]))
-        else:
-            known = load_table(cell.table, place.configs)
-            asked = place.run(Cell(known, known.row(row), known.column(column)), number)
-        return str(status(asked))
+        return str(status(run_of_folder(place, label, names, read_begun(path) or {})))
     except UserError as error:
         return f"not checked ({str(error).splitlines()[0]})"
     except (ValueError, TypeError, KeyError):  # a copied folder, such as seed1.old
         return "not checked (it is not a run's folder)"
+
+
+def run_of_folder(place: Workspace, label: str, names: list[str], begun: dict) -> Run:
+    """The run whose folder has these names, as it was ``begun``."""
+    paper, table, row, column, seed = names
+    cell, number = CellName(f"{paper}/{table}", row, column), int(seed.removeprefix("seed"))
+    record = begun.get("workspace")
+    if record and (place.configs == CONFIGS or label != place.label):
+        place = replace(Workspace.of_record(place.root, record), user_dir=place.user_dir)
+    if paper == OWN_PAPER:  # no file has its settings: they are those it was begun with
+        return Run(place, cell, number, Settings.of_dict(begun["settings"]), label)
+    known = load_table(cell.table, place.configs)
+    asked = place.run(Cell(known, known.row(row), known.column(column)), number)
+    return replace(asked, found_in=label)

@@ -6,10 +6,11 @@ import queue
 import threading
 
 from ...errors import UserError
+from ..files.writing import say
 from .cluster_jobs import submit
 from .devices import Devices
 from .doing import Doing
-from .running import RunInProgress, Stopped, delete_run, prepare_corpora, say
+from .running import RunInProgress, Stopped, delete_run, prepare_corpora
 from .status import Status
 from .workspace import Run, Workspace
 
@@ -33,12 +34,12 @@ def do_runs(
             problems.append(f"  {run.name}: {error}")
             ready.remove(run)
     if doing.slurm:
-        print(f"\n== Jobs, with logs in {place.root / 'jobs'}", flush=True)
+        say(f"\n== Jobs, with logs in {place.root / 'jobs'}")
         return problems + submit(ready, place, slots[0], doing.slurm, doing)
     if doing.prepare_only:
         return problems
     if ready:
-        print(f"\n== Runs: {len(ready)}, {min(len(slots), len(ready))} at a time", flush=True)
+        say(f"\n== Runs: {len(ready)}, {min(len(slots), len(ready))} at a time")
     return problems + run_all(ready, slots, doing.keep_checkpoints)
 
 

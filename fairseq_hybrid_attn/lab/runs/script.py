@@ -14,7 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from ...errors import UserError
-from ..config.paper_tables import Cell, Row, Table, load_table
+from ..config.own_tables import own_table
+from ..config.paper_tables import OWN_PAPER, Cell, Row, Table, load_table
 from ..files.yaml_files import CONFIGS
 from .devices import Devices, share_out
 from .fairseq_commands import RunCommands, RunFolder, flags
@@ -67,6 +68,8 @@ def script(run: Run, made_by: list[str]) -> str:
     settings = run.settings
     if settings.aligner:
         raise UserError(f"{run.name} trains no model, so it has no script; use show without it")
+    if run.workspace.own and len(run.workspace.own.paths) > 1:
+        raise UserError("a script takes the text as a folder with train, valid and test files")
     # The checkpoints of its curve, which "reproduce" alone measures, are left out.
     plain = replace(settings, checkpoints=replace(settings.checkpoints, curve=0))
     corpus = replace(run.prepared_corpus, folder=Path("$CORPUS"))
@@ -103,6 +106,11 @@ def script(run: Run, made_by: list[str]) -> str:
 def table_row(run: Run) -> tuple[Table, Row, str]:
     """The table, the row and the name of the column that a run belongs to."""
     table_name, row, column = run.cell
+    paper, _, name = table_name.partition("/")
+    if paper == OWN_PAPER:
+        where = run.workspace.profile, run.workspace.configs
+        table = own_table(name, [str(run.settings.train["arch"])], [], {}, *where)
+        return table, replace(table.rows[0], name=row), column
     table = load_table(table_name, run.workspace.configs)
     return table, table.row(row), column
 
@@ -111,10 +119,12 @@ def about(run: Run, made_by: list[str], without: str | None) -> str:
     table, row, column = table_row(run)
     reported = reported_scores(table, row, column)
     reported += [f"with POSITIONS=0: {without}"] if without else []
+    again, scores = f"reproduce {table.name} {row.name}", ", ".join(reported) or "no score"
+    if table.is_own:
+        again = "compare"
     return comment(
-        "Run again, it goes on. Seeds, tables, clusters: "
-        f"fairseq-hybrid reproduce {table.name} {row.name}",
-        f"{table.title}: {row.system or row.name}. Reported: {', '.join(reported) or 'no score'}",
+        f"Run again, it goes on. Seeds, tables, clusters: fairseq-hybrid {again}",
+        f"{table.title}: {row.system or row.name}." + f" Reported: {scores}" * (not table.is_own),
         f"Made by: {shlex.join(made_by)}",
     )
 
@@ -168,13 +178,14 @@ def without_positions(run: Run) -> str | None:
 def variables(run: Run, batches: int, without: bool) -> list[str]:
     """What a reader sets, with defaults; no path but that of the user's own text."""
     place, corpus = run.workspace, run.settings.corpus
+    name = shlex.quote(str(run.cell).replace("/", "."))
     folder = shlex.quote(f"{place.label}/{corpus}" if place.own else corpus)
     lines = [f"TEXT=${{TEXT:-{shlex.quote(str(place.own))}}}"] if place.own else []
     lines += [
         f"SEED=${{SEED:-{run.seed}}} DATA=${{DATA:-data}}"
         + " POSITIONS=${POSITIONS:-1}" * without
         + " DEVICE=${DEVICE:---fp16} # DEVICE=--cpu: without a GPU",
-        f"CORPUS=$DATA/{folder} SAVE=checkpoints/{str(run.cell).replace('/', '.')}.seed$SEED",
+        f"CORPUS=$DATA/{folder} SAVE=checkpoints/{name}.seed$SEED",
     ]
     if without:
         off = " ".join(flags(_NO_POSITIONS))
@@ -193,8 +204,10 @@ def prepare(run: Run) -> list[str]:
     if place.own is not None:
         own = {"text": "$TEXT", "source-lang": run.recipe.source, "target-lang": run.recipe.target}
         own |= {"pairs": settings.pairs, "subword-size": settings.subword_size}
+        if place.own.like:
+            own = {"text": "$TEXT", "like": place.own.like}
     return [
-        *("fairseq-hybrid", "prepare", settings.corpus),
+        *("fairseq-hybrid", "prepare", *([] if "like" in own else [settings.corpus])),
         *flags(output="$CORPUS", downloads="$DATA"),
         *flags(own, alignments=settings.needs_alignments),
         *flags(configs=None if place.configs == CONFIGS else place.configs),

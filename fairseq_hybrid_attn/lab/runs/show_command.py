@@ -3,6 +3,7 @@
   fairseq-hybrid show hysan/table1/e1 --column nopos
   fairseq-hybrid show mma/table4/local --settings     # its settings as YAML instead
   fairseq-hybrid show mma/table4/local --script       # a script of your own, for any devices
+  fairseq-hybrid show own/NAME/SYSTEM                 # a run on your text, or the folder of any run
 
 The corpus need not be prepared.  The commands are those that "reproduce" runs.
 """
@@ -10,16 +11,23 @@ The corpus need not be prepared.  The commands are those that "reproduce" runs.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
+from pathlib import Path
 
 import yaml
 
-from ...errors import UserError
+from ...errors import UserError, few
 from ..cli.flags import positive
+from ..config.paper_tables import OWN_PAPER
+from ..models.trained import BEGUN
 from .devices import Devices, check_cpu_precision, slots
 from .fairseq_commands import shell
 from .plan import run_of_row
+from .results import read_begun
+from .runs_command import run_of_folder
 from .script import script
 from .status import devices_of
+from .workspace import Run
 from .workspace_flags import add_devices, add_row, add_workspace, workspace
 
 
@@ -35,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    asked = run_of_row(workspace(args), args.row, args.column, args.seed)
+    asked = asked_run(args)
     if args.settings:
         print(yaml.safe_dump(asked.settings.as_dict(), sort_keys=False, allow_unicode=True), end="")
         return
@@ -53,10 +61,30 @@ def run(args: argparse.Namespace) -> None:
     else:
         devices = slots(args.device, 1, 1, 1, args.precision, args.compile)[0]
     devices = devices_of(asked, devices)
-    print(f"# {asked.name} ({asked.workspace.label})")
+    print(f"# {asked.name} ({asked.label})")
     table, _, row = args.row.rpartition("/")
     names = f"{table} {row}" + (f" --columns {args.column}" if args.column else "")
     made_by = f"fairseq-hybrid reproduce {names} --prepare-only (and the options given here)"
+    if asked.cell.table.startswith(f"{OWN_PAPER}/"):
+        made_by = f"fairseq-hybrid compare --prepare-only, in {asked.corpus_folder}"
     print(f"# Its corpus is prepared by: {made_by}")
     for command in asked.commands(devices).by_step(asked.seed).values():
         print(f"\n{shell(command)}")
+
+
+def asked_run(args: argparse.Namespace) -> Run:
+    """The run of a folder, wherever that is now, of own/NAME/SYSTEM, or of a table's row."""
+    place, folder = workspace(args), Path(args.row)
+    if args.row.startswith(f"{OWN_PAPER}/"):
+        found = sorted(place.runs.glob(f"*/{args.row}/*/seed{args.seed}"))
+        if len(found) != 1:
+            told = few(found, between="\n  ") if found else f"none in {place.runs}"
+            raise UserError(f"{args.row}, seed {args.seed}: name the folder of one run: {told}")
+        [folder] = found
+    if (begun := read_begun(folder / BEGUN)) is None:
+        return run_of_row(place, args.row, args.column, args.seed)
+    *above, runs, label, paper, table, row, column, seed = folder.resolve().parts
+    if runs != "runs":
+        raise UserError(f"{folder} is not in a folder of runs")
+    place = replace(place, root=Path(*above))
+    return run_of_folder(place, label, [paper, table, row, column, seed], begun)

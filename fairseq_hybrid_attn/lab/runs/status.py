@@ -18,12 +18,12 @@ from pathlib import Path
 from ...errors import UserError
 from ..config.settings import WEIGHTS_OF
 from ..corpora.manifest import copy_for_model
-from ..files.checksums import sha256
 from ..files.deleting import delete
 from ..files.json_files import write_json
 from ..files.processes import error_in
 from .devices import GPU_PRECISIONS, Devices
 from .fairseq_commands import RunFolder
+from .finding import FOLLOWING, TRAINING, same_elsewhere
 from .results import read_begun, read_result
 from .workspace import Run
 
@@ -35,9 +35,6 @@ BF16_CRITERIA = (
 #: Of at least so many updates, a training on a GPU is compiled.  That takes minutes at its start,
 #: and may save 10 to 20 ms of an update: an estimate, not measured on a card.
 WORTH_COMPILING = 10_000
-#: What to type about a stale run.
-REDO = "--redo deletes a run that is stale or done, and does it again"
-TRAINING, FOLLOWING = "training", "following"
 #: What a change in an identity is a change of, for display.
 PARTS = {
     "settings": "configuration",
@@ -83,6 +80,12 @@ class Status:
         return self.state.value + (f" ({detail})" if detail else "")
 
 
+def remedy(is_own: bool) -> str:
+    """What to type about a stale run."""
+    keeps = "another --name keeps both; " * is_own
+    return f"{keeps}--redo deletes a run that is stale or done, and does it again"
+
+
 def status(run: Run) -> Status:
     """The state of a run, from its files alone: its corpus need not exist any more."""
     folder = run.folder
@@ -97,12 +100,14 @@ def status(run: Run) -> Status:
     named = f": {names}" if names else ""
     # An aligner reads the text of the training and the hand-aligned sentences together.
     begins_with = (TRAINING, FOLLOWING) if run.settings.aligner else (TRAINING,)
-    if changed := changes(run, made_with["identity"], *begins_with):
+    if changed := changes(run, made_with, *begins_with):
         if not made:  # no checkpoint: its next attempt records what it begins with
             return Status(State.NOT_BEGUN)
         unfinished = "unfinished, and " * (result is None)
-        return Status(State.STALE, f"{unfinished}{changed} changed{named}")
-    changed = changes(run, made_with["identity"], FOLLOWING)
+        other = run.is_own and same_elsewhere(run, identity(run)[TRAINING])
+        fits = f"; as you ask, it is in --name {other}" * bool(other)
+        return Status(State.STALE, f"{unfinished}{changed} changed{named}{fits}")
+    changed = changes(run, made_with, FOLLOWING)
     if changed and result:
         if not folder.model.exists() or run.settings.checkpoints.curve:
             return Status(State.STALE, f"{changed} changed{named}, and no checkpoint is left")
@@ -128,35 +133,36 @@ def _resumes_from(folder: RunFolder) -> str:
     return f"resumes from {unit} {number}"
 
 
-def identity(run: Run) -> dict[str, dict[str, str | None]]:
+def identity(run: Run, before: dict | None = None) -> dict[str, dict[str, str | None]]:
     """Digests of what decides a run's numbers: its training's, and what follows it.
 
     ``data`` is of the text and its treatment, ``corpus`` of what these gave.  None stands for what
-    is not here, perhaps to save space.
+    is not here, perhaps to save space.  ``before`` are the settings to compare with: the model to
+    begin with may have moved, and has a digest of its own.
     """
-    manifest, train = run.manifest, run.settings.train
-    weights = Path(str(train.get(WEIGHTS_OF)))
+    manifest, settings = run.manifest, run.settings
+    if moved := ((before or {}).get("train") or {}).get(WEIGHTS_OF):
+        train = settings.train | ({WEIGHTS_OF: moved} if WEIGHTS_OF in settings.train else {})
+        settings = replace(settings, train=train)
     parts: dict[str, dict[str, str | None]] = {TRAINING: {}, FOLLOWING: {}}
     made = manifest.digests if manifest else (None, None)
-    for part, *digests in zip(parts.values(), run.settings.digests, run.data, made, strict=True):
+    for part, *digests in zip(parts.values(), settings.digests, run.data, made, strict=True):
         part.update(zip(("settings", "data", "corpus"), digests, strict=True))
-    if run.texts is not None:
-        parts[TRAINING]["direction"] = "-".join(run.recipe.languages)
+    origin = {name: of for name, of in run.origin.items() if name != "direction" or of is not None}
+    parts[TRAINING] |= origin
     if manifest and run.settings.needs_alignments:
         parts[TRAINING]["alignments"] = manifest.alignments
-    if WEIGHTS_OF in train:
-        parts[TRAINING]["weights"] = sha256(weights) if weights.is_file() else None
     return parts
 
 
 def changes(run: Run, made_with: dict, *parts: str) -> str:
-    """What has changed in these parts, or in any, since a run had the identity ``made_with``.
+    """What has changed in these parts, or in any, since ``made_with``: a begun or done run's file.
 
     For display; "" if nothing.  What is not here, or was not recorded, counts as unchanged.
     """
-    now, changed = identity(run), []
+    now, changed = identity(run, made_with.get("settings")), []
     for part in parts or now:
-        before = made_with.get(part, {})
+        before = made_with["identity"].get(part, {})
         changed += [
             PARTS[name]
             for name, value in now[part].items()
@@ -246,7 +252,7 @@ def begin(run: Run, devices: Devices) -> None:
     begun = read_begun(folder.begun) if products(folder) else None
     content = {"identity": now, "world": devices.world, "precision": devices.precision}
     if begun:  # what was not recorded, or is not here any more, stays as it was
-        if not changes(run, begun["identity"], FOLLOWING):
+        if not changes(run, begun, FOLLOWING):
             return
         for path in folder.following:
             delete(path, inside)
@@ -266,7 +272,7 @@ def check_begun(run: Run, devices: Devices) -> None:
     folder = run.folder
     state, begun = status(run), read_begun(folder.begun)
     if state.state is State.STALE:
-        raise UserError(f"{run.name} is {state}. {REDO}")
+        raise UserError(f"{run.name} is {state}. {remedy(run.is_own)}")
     if begun is None or folder.trained.exists() or folder.checkpoints not in products(folder):
         return  # there is nothing to resume from
     world, precision = begun.get("world"), begun.get("precision", devices.precision)

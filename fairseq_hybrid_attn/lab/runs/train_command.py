@@ -15,6 +15,7 @@ it stopped.  "compare" takes several systems, and what this has trained.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shlex
 from collections.abc import Mapping
@@ -64,6 +65,8 @@ def run(args: argparse.Namespace) -> None:
             raise UserError(
                 "name a row of a table, or your text and a system: --text DIR transformer"
             )
+        if args.column:
+            raise UserError("--column is of a table's row; leave it out")
         place = workspace(args, by_size=model is None)
         what = shared(args, flags, model)
         plan = own_plan(place, [system], args.seeds, args.name, what)
@@ -79,18 +82,17 @@ def run(args: argparse.Namespace) -> None:
     else:
         compare(plan, how, args.write)
         if len(plan.table.rows) == 1 and not (how.dry_run or how.prepare_only):
-            ours = args.command_line[2:]
-            ours = ours[: ours.index("--")] if "--" in ours else ours
-            words = ["fairseq-hybrid", "compare", *(word for word in ours if word != args.row)]
-            words += [system, "ANOTHER", *(["--", *flags] if flags else [])]
+            ours = [words for name, words in args.given.items() if name not in ("redo", "write")]
+            words = ["fairseq-hybrid", "compare", *itertools.chain(*ours), system, "ANOTHER"]
+            words += ["--", *flags] if flags else []
             print(f"\nCompare it with another system: {shlex.join(words)}")
 
 
 def plan_of_row(args: argparse.Namespace) -> Plan:
     if args.others:
         raise UserError(f"{args.row} has its own flags; leave out -- {args.others[0]}, or the row")
-    for flag in ("from", *SIZES):
-        if getattr(args, flag.replace("-", "_")):
+    for flag in ("from", "name", "write", *SIZES):
+        if getattr(args, flag.replace("-", "_")) not in (None, []):
             raise UserError(f"{args.row} has its own settings; leave out --{flag}, or the row")
     table, _, row = args.row.rpartition("/")
     columns = [args.column] if args.column else []

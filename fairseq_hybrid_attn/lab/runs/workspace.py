@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 
 from ...errors import UserError
-from ..config.paper_tables import Cell, CellName
-from ..config.settings import FULL, Profile, Settings, load_profile
+from ..config.paper_tables import OWN_PAPER, Cell, CellName
+from ..config.settings import FULL, WEIGHTS_OF, Profile, Settings, load_profile
 from ..corpora.definition import Corpus, load_corpus, with_options
 from ..corpora.manifest import Manifest, read_manifest
 from ..corpora.own import own_corpus, texts_of
@@ -19,6 +19,7 @@ from ..files.yaml_files import CONFIGS
 from ..scores import standard_scores
 from .devices import Devices
 from .fairseq_commands import PreparedCorpus, RunCommands, RunFolder
+from .finding import label_of
 
 
 @dataclass(frozen=True)
@@ -58,15 +59,15 @@ class Workspace:
 
     def as_record(self) -> dict:
         """What :meth:`of_record` needs, as plain data."""
-        own, file = self.own, self.profile.file
+        own, file = self.absolute.own, self.absolute.profile.file
         return {
             "configs": str(self.configs),
-            "profile": str(file.absolute()) if file else self.profile.name,
+            "profile": str(file) if file else self.profile.name,
             "own": own
             and {
                 **asdict(own),
-                "paths": [str(path.absolute()) for path in own.paths],
-                "like": own.like and str(own.like.absolute()),
+                "paths": list(map(str, own.paths)),
+                "like": own.like and str(own.like),
             },
         }
 
@@ -83,8 +84,18 @@ class Workspace:
         return cls(root, configs, profile, own)
 
     @property
+    def absolute(self) -> Workspace:
+        """The same with absolute paths."""
+        own, profile = self.own, self.profile
+        if own:
+            paths = tuple(path.absolute() for path in own.paths)
+            own = replace(own, paths=paths, like=own.like and own.like.absolute())
+        profile = replace(profile, file=profile.file and profile.file.absolute())
+        return replace(self, own=own, profile=profile)
+
+    @property
     def label(self) -> str:
-        """The scale and the text's name; a run's identity distinguishes texts of one name."""
+        """The scale and the text's name; see :func:`.label_of` for texts of one name."""
         if self.own is None:
             return self.profile.name
         return f"{self.profile.name}@{self.own.name}"
@@ -149,11 +160,33 @@ class Run:
     cell: CellName
     seed: int
     settings: Settings
+    found_in: str | None = None  # its label, if that is known
 
     @property
     def name(self) -> str:
         """``paper/table/row/column/seedN``; unique in a workspace of one label."""
         return f"{self.cell}/seed{self.seed}"
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is of the user's systems, and of no table in a file."""
+        return self.cell.table.partition("/")[0] == OWN_PAPER
+
+    @cached_property
+    def label(self) -> str:
+        """The folder of runs in which it is."""
+        return self.found_in or label_of(self)
+
+    @property
+    def origin(self) -> dict[str, str | None]:
+        """Digests of what it is trained on and begins with, and the direction; None: unknown."""
+        train, found = self.settings.train, {"data": self.data[0], "direction": None}
+        if self.texts is not None:
+            found["direction"] = "-".join(self.recipe.languages)
+        if WEIGHTS_OF in train:
+            weights = Path(str(train[WEIGHTS_OF]))
+            found["weights"] = sha256(weights) if weights.is_file() else None
+        return found
 
     @cached_property
     def recipe(self) -> Corpus:
@@ -220,7 +253,7 @@ class Run:
 
     @property
     def folder(self) -> RunFolder:
-        return RunFolder(self.workspace.runs / self.workspace.label / self.name)
+        return RunFolder(self.workspace.runs / self.label / self.name)
 
     def commands(self, devices: Devices, folder: RunFolder | None = None) -> RunCommands:
         """Its command lines, or those for a checkpoint in another folder."""

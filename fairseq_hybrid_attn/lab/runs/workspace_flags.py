@@ -45,7 +45,7 @@ def workspace(args: argparse.Namespace, by_size: bool = False) -> Workspace:
 
 
 def add_row(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("row", metavar="PAPER/TABLE/ROW")
+    parser.add_argument("row", metavar="PAPER/TABLE/ROW|RUN")
     parser.add_argument("--column", metavar="NAME", help="needed if the table has several")
     parser.add_argument("--seed", type=positive, default=1, metavar="N")
 
@@ -137,7 +137,7 @@ def doing(args: argparse.Namespace) -> Doing:
 SIZES = {
     "tokens": ("batch", "tokens", "of an update, over all devices"),
     "tokens-per-device": ("batch", "per-device", "at once, at most, as a device's memory allows"),
-    "save-every": ("checkpoints", "every", "updates between checkpoints, and validations"),
+    "save-every": ("checkpoints", "every", "updates between checkpoints"),
     "average": ("checkpoints", "average", "of the last checkpoints"),
 }
 
@@ -146,7 +146,7 @@ def add_own(parser: argparse.ArgumentParser) -> None:
     add_seeds(parser)
     group = parser.add_argument_group("of your text, besides fairseq-train's flags after --")
     text = "of the comparison (default: systems)"
-    group.add_argument("--name", default="systems", metavar="NAME", help=text)
+    group.add_argument("--name", metavar="NAME", help=text)
     for flag, (_, _, told) in SIZES.items():
         told = f"{told} (default: the profile's)"
         group.add_argument(f"--{flag}", type=positive, metavar="N", help=told)

@@ -21,6 +21,13 @@ NAMES = (
     "word_bleu",
     "given_bleu",
 )
+#: Scores, also of alignments and trainings, of which less is better.
+_LOWER_IS_BETTER = frozenset({"ter", "aer", "loss", "nll_loss", "valid_loss"})
+
+
+def lower_is_better(score: str) -> bool:
+    """Whether less of a score is better, also of one test set: ``ter``, ``ter.news``."""
+    return score.partition(".")[0] in _LOWER_IS_BETTER
 
 
 @dataclass(frozen=True)

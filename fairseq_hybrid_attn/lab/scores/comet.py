@@ -27,6 +27,7 @@ class Comet:
     model: str
     sources: list[str]
     name: str = "comet"
+    label: str = "COMET"
 
     def counts(self, translations: list[str], reference: list[str]) -> SentenceCounts:
         """The score of each sentence, and 1."""

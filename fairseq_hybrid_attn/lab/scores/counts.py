@@ -8,7 +8,7 @@ as many sentences as there are, with replacement, the same ones for all systems.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -19,7 +19,9 @@ from . import sacrebleus
 
 SAMPLES = 10_000
 SEED = 12345  # sacrebleu's default, with which it draws the same sentences
-_BLOCK = 500  # draws that are added up at once
+_BLOCK = 500  # draws that are added up at once, or fewer of many sentences
+_AT_ONCE = 2_000_000  # sentences in these draws
+_KEPT = 10_000  # sentences; draws of more are made anew each time, as they need too much memory
 
 #: A score of sums, ``[..., columns]``: ``[...]``, NaN where it is undefined.
 Formula = Callable[[np.ndarray], np.ndarray]
@@ -100,31 +102,35 @@ class SentenceCounts:
 
     def _sums(self) -> np.ndarray:
         """The sums of each draw, ``[SAMPLES, columns]``."""
-        times, rows = draws(len(self.rows), self.part), self.rows
-        exact = self._are_whole and rows.max() * len(rows) < 2**24  # in single precision
+        rows, count = self.rows, len(self.rows)
+        exact = self._are_whole and rows.max() * count < 2**24  # in single precision
         rows = rows.astype(np.float32 if exact else np.float64)
-        blocks = (times[n : n + _BLOCK].astype(rows.dtype) for n in range(0, SAMPLES, _BLOCK))
-        return np.concatenate([block @ rows for block in blocks]).astype(float)
+        blocks = _kept_draws(count) if count <= _KEPT else draws(count)
+        sums = np.concatenate([block.astype(rows.dtype) @ rows for block in blocks]).astype(float)
+        # In another order, so that parts of one size are drawn independently.
+        part = self.part
+        return sums if part is None else np.random.default_rng([SEED, part]).permutation(sums)
 
     def of(self, sentences: Sequence[int], text: str, part: int | None = None) -> SentenceCounts:
         """The counts of some of the sentences (from 0)."""
         return replace(self, rows=self.rows[list(sentences)], text=text, part=part)
 
 
-@lru_cache(maxsize=8)
-def draws(sentences: int, part: int | None = None) -> np.ndarray:
-    """How often each draw has each sentence, ``[SAMPLES, sentences]``.
-
-    Those of a ``part`` are in another order, so that parts of one size are drawn independently.
-    """
+def draws(sentences: int) -> Iterator[np.ndarray]:
+    """How often each draw has each sentence, in blocks ``[draws, sentences]`` of all samples."""
     random = np.random.default_rng(SEED)
-    starts = sentences * np.arange(_BLOCK)[:, None]
-    times = np.empty((SAMPLES, sentences), np.uint8)
-    for n in range(0, SAMPLES, _BLOCK):
-        drawn = starts + random.integers(sentences, size=(_BLOCK, sentences))
-        counted = np.bincount(drawn.ravel(), minlength=_BLOCK * sentences)
-        times[n : n + _BLOCK] = counted.reshape(_BLOCK, sentences)
-    return times if part is None else np.random.default_rng([SEED, part]).permutation(times)
+    block = max(1, min(_BLOCK, _AT_ONCE // sentences))
+    for n in range(0, SAMPLES, block):
+        size = min(block, SAMPLES - n)
+        drawn = random.integers(sentences, size=(size, sentences))
+        drawn += sentences * np.arange(size)[:, None]
+        times = np.bincount(drawn.ravel(), minlength=size * sentences)
+        yield times.astype(np.uint8).reshape(size, sentences)
+
+
+@lru_cache(maxsize=4)
+def _kept_draws(sentences: int) -> list[np.ndarray]:
+    return list(draws(sentences))
 
 
 @dataclass(frozen=True)

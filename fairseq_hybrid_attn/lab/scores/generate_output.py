@@ -9,10 +9,10 @@ from pathlib import Path
 
 from sacrebleu.metrics.chrf import CHRF
 
-from ...errors import UserError
+from ...errors import UserError, few
 from ..corpora.tokenisers import detokeniser
 from ..corpora.words import MOSES_WORDS, join_subwords, kinds_of, looks_of, split_words
-from ..files.text import few, read_lines
+from ..files.text import read_lines
 
 #: Targets compared with the reference; and the least chrF of two texts of the same sentences,
 #: whatever their case, quotes and unknown words.  That of different sentences is at most about 20.

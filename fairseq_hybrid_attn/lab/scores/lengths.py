@@ -9,13 +9,12 @@ words of the tokenised source, before they are split into subwords.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..corpora.words import kinds_of, split_words
 from ..figures import style
 from ..files.tabular import Grid
 from . import Group, statistics
-from .counts import Score, scores_as_dict
 from .generate_output import warn
 from .metrics import Metric, check_parallel
 from .statistics import Compared, compare
@@ -46,7 +45,6 @@ class GroupScores:
     label: str
     sentences: int
     systems: dict[str, Compared]
-    scores: dict[str, Score] = field(default_factory=dict)  #: by system
 
 
 @dataclass(frozen=True)
@@ -56,9 +54,9 @@ class ScoresByLength:
     Sentences ``without_words`` (from 0) are in no group.
     """
 
-    score: str
     label: str
     signature: str
+    side: str  #: whose words are counted, ``source`` or ``reference``
     systems: tuple[str, ...]
     groups: tuple[GroupScores, ...]
     whole: GroupScores
@@ -70,13 +68,7 @@ class ScoresByLength:
             {
                 "label": group.label,
                 "sentences": group.sentences,
-                "systems": {
-                    name: {
-                        "scores": scores_as_dict({self.score: group.scores[name]}),
-                        **compared.as_dict(),
-                    }
-                    for name, compared in group.systems.items()
-                },
+                "systems": {name: of.as_dict() for name, of in group.systems.items()},
             }
             for group in (*self.groups, self.whole)
         ]
@@ -85,38 +77,42 @@ class ScoresByLength:
 
 def score_by_length(
     metric: Metric,
-    systems: Mapping[str, list[str]],
-    references: list[str],
+    systems: Mapping[str, Sequence[list[str]]],
+    references: Sequence[list[str]],
     lengths: list[int],
     bounds: Iterable[int] = BOUNDS,
+    side: str = "source",
 ) -> ScoresByLength:
-    """Score systems, translations as text by name, on each group of sentences.
+    """Score systems, translations as text of each seed by name, on each group of sentences.
 
-    ``lengths`` are words of the source sentences.
+    ``lengths`` are words of each sentence, of the ``side``.
     """
-    check_parallel({**systems, "the source": lengths}, references)
-    counts = {name: metric.counts(lines, references) for name, lines in systems.items()}
+    check_parallel({f"the {side}": lengths}, *references)
+    counts = {
+        name: {seed: metric.counts(lines, *references) for seed, lines in enumerate(of_seeds, 1)}
+        for name, of_seeds in systems.items()
+    }
 
     def scores_of(label: str, numbers: list[int]) -> GroupScores:
         if not numbers:
             return GroupScores(label, 0, {})
         scores = {
-            name: metric.score_of(of_all.of(numbers, label)) for name, of_all in counts.items()
+            name: {seed: metric.score_of(one.of(numbers, label)) for seed, one in of_all.items()}
+            for name, of_all in counts.items()
         }
-        compared = compare({name: {1: score} for name, score in scores.items()})
-        return GroupScores(label, len(numbers), compared, scores)
+        return GroupScores(label, len(numbers), compare(scores))
 
     groups = {
         str(group): [number for number, words in enumerate(lengths) if words in group]
         for group in groups_of(bounds)
     }
     return ScoresByLength(
-        score=metric.name,
         label=metric.label,
         signature=metric.signature(),
+        side=side,
         systems=tuple(systems),
         groups=tuple(scores_of(*group) for group in groups.items()),
-        whole=scores_of("all", list(range(len(references)))),
+        whole=scores_of("all", list(range(len(references[0])))),
         without_words=tuple(number for number, words in enumerate(lengths) if not words),
     )
 
@@ -141,21 +137,28 @@ def grid(found: ScoresByLength) -> Grid:
         [group.label, f"{group.sentences:,}", *statistics.line(names, group.systems)]
         for group in (*found.groups, found.whole)
     ]
-    return Grid(["source words", "sentences", *statistics.headings(names)], rows, left=1)
+    return Grid([f"{found.side} words", "sentences", *statistics.headings(names)], rows, left=1)
 
 
 def notes(found: ScoresByLength) -> list[str]:
     """How it was computed."""
-    lines = [f"{found.label}: {found.signature}", statistics.HOW, statistics.FEW_SEEDS[1]]
-    if found.without_words:
-        lines.append(
-            f"in no group, since their source has no words: {len(found.without_words):,} sentences"
-        )
-    return lines
+    seeds = {len(one.estimate.by_seed) for one in found.whole.systems.values()}
+    few = [note for count, note in statistics.FEW_SEEDS.items() if count in seeds]
+    return [f"{found.label}: {found.signature}", statistics.HOW, *few, *left_out(found)]
+
+
+def left_out(found: ScoresByLength) -> list[str]:
+    count = f"{len(found.without_words):,} sentences"
+    told = f"in no group, since their {found.side} has no words: {count}"
+    return [told] if found.without_words else []
 
 
 def draw(
-    groups: Sequence[GroupScores], systems: Sequence[str], label: str, theme: str = "light"
+    groups: Sequence[GroupScores],
+    systems: Sequence[str],
+    label: str,
+    theme: str = "light",
+    side: str = "source",
 ) -> style.Figure:
     """Draw points with 95 % intervals, a line per system; a group without sentences is a gap."""
     with style.theme(theme, texts=[*systems, label]) as colours:
@@ -182,7 +185,7 @@ def draw(
         axes.set_xticks(range(len(groups)), headings)
         axes.set_xlim(-0.6, len(groups) - 0.4)
         axes.set_ylim(bottom=0)
-        axes.set_xlabel("words of the source sentence (n: sentences)")
+        axes.set_xlabel(f"words of the {side} sentence (n: sentences)")
         axes.set_ylabel(label)
         style.legend_above(axes)
     return figure

@@ -68,11 +68,6 @@ def run(args: argparse.Namespace) -> None:
         ]
         for name, found in compared.items()
     ]
-    headings = ["system", *("loss", f"loss - {base}", "p")[:shown], "models"]
-    print(Grid(headings, rows, left=1).terminal())
-    print(f"{args.gen_subset}: {len(tokens):,} sentences, {tokens.sum():,.0f} tokens")
-    notes = {statistics.FEW_SEEDS.get(len(models)) for models in systems.values()} - {None}
-    print("\n".join([statistics.HOW, *sorted(filter(None, notes))]))
     if args.json:
         found = {
             name: {
@@ -82,3 +77,12 @@ def run(args: argparse.Namespace) -> None:
             for name, models in systems.items()
         }
         write_json(args.json, {"subset": args.gen_subset, "systems": found})
+    headings = ["system", *("loss", f"loss - {base}", "p")[:shown], "models"]
+    print(Grid(headings, rows, left=1).terminal())
+    print(f"{args.gen_subset}: {len(tokens):,} sentences, {tokens.sum():,.0f} tokens")
+    notes = {statistics.FEW_SEEDS.get(len(models)) for models in systems.values()} - {None}
+    for name, of_system in compared.items():
+        of_both = of_system.difference.by_seed if of_system.difference else {}
+        if 0 < len(of_both) < max(len(systems[name]), len(systems[base])):
+            print(f"{name} - {base}: of seeds {', '.join(map(str, of_both))}")
+    print("\n".join([statistics.HOW, *sorted(filter(None, notes))]))

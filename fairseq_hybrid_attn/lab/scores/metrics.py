@@ -24,7 +24,7 @@ from ..corpora.definition import TestSets, slices
 from ..corpora.tokenisers import LineFunction, detokeniser, tokeniser
 from ..corpora.words import LETTERS_ALONE, base_language, has_spaces
 from ..files.checksums import digest
-from . import NAMES, sacrebleus, standard_scores, wat
+from . import NAMES, lower_is_better, sacrebleus, standard_scores, wat
 from .counts import Score, SentenceCounts
 
 
@@ -100,6 +100,18 @@ class Metric:
         return versions
 
 
+@dataclass(frozen=True)
+class MetricKind:
+    """A metric of any language: ``build`` takes language and lowercase."""
+
+    name: str
+    build: Callable[[str, bool], Metric]
+
+    @property
+    def lower_is_better(self) -> bool:
+        return lower_is_better(self.name)
+
+
 def build_metric(name: str, target_lang: str, lowercase: bool = False) -> Metric:
     target_lang = language(target_lang)
     if name not in METRICS:
@@ -110,7 +122,7 @@ def build_metric(name: str, target_lang: str, lowercase: bool = False) -> Metric
             f"{name} is for languages with spaces between words, not for {target_lang}; "
             "choose bleu, chrf" + (" or wat_bleu" if target_lang == "ja" else "")
         )
-    return METRICS[name](target_lang, lowercase)
+    return METRICS[name].build(target_lang, lowercase)
 
 
 def check_tokenizer(score: str, tokenizer: str | None) -> None:
@@ -259,8 +271,7 @@ def _given_bleu(lang: str, lowercase: bool) -> Metric:
     return Metric("given_bleu", "BLEU of given tokens", multi_bleu(lowercase))
 
 
-#: From a metric's name to its builder, which takes language and lowercase.
-METRICS: dict[str, Callable[[str, bool], Metric]] = {
+_BUILDERS: dict[str, Callable[[str, bool], Metric]] = {
     "bleu": _bleu,
     "chrf": _chrf,
     "ter": _ter,
@@ -271,7 +282,8 @@ METRICS: dict[str, Callable[[str, bool], Metric]] = {
     "word_bleu": _word_bleu,
     "given_bleu": _given_bleu,
 }
-assert tuple(METRICS) == NAMES
+assert tuple(_BUILDERS) == NAMES
+METRICS = {name: MetricKind(name, build) for name, build in _BUILDERS.items()}
 
 #: Metrics of languages with spaces between words.
 NEED_SPACES = ("ter", "tokenised_bleu", "compound_split_bleu", "nist_bleu", "given_bleu")

@@ -134,6 +134,10 @@ def difference(ours: Mapping[int, Score], theirs: Mapping[int, Score]) -> Estima
     return estimate((1, ours), (-1, theirs)) if len(origins) == 1 else None
 
 
+def p_value(p: float | None) -> str:
+    return "" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
 @dataclass(frozen=True)
 class Compared:
     """A system's score, and its difference from the first system's, if it is another."""
@@ -145,9 +149,8 @@ class Compared:
         """The score, the difference and its p, for display."""
         if self.difference is None:
             return self.estimate.text(digits), "", ""
-        p = self.difference.p
-        shown = "" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
-        return self.estimate.text(digits), self.difference.signed(digits), shown
+        p = p_value(self.difference.p)
+        return self.estimate.text(digits), self.difference.signed(digits), p
 
     def as_dict(self) -> dict:
         difference = self.difference and self.difference.as_dict(is_difference=True)

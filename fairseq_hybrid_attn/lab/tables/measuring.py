@@ -1,24 +1,30 @@
 """A table's numbers: the papers' and ours over seeds, beside the baseline, as plain data.
 
-All tables are this: those of the papers, and those of your own systems, whose first system is the
-baseline.
+All tables are this: those of the papers, those of your own systems, whose first system is the
+baseline, and those of translations that were made elsewhere.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from statistics import fmean
 from typing import Any
 
 from ...errors import UserError
 from ..config.paper_tables import Cell, CellName, Column
+from ..files.provenance import trained_on
 from ..runs.plan import Plan
 from ..scores.counts import Score
+from ..scores.lengths import ScoresByLength
 from ..scores.statistics import Compared, Estimate, difference, estimate
 from .stored_runs import StoredRuns
 
 DONE = "done"
+#: Of translations that were made elsewhere, beside those of runs.
+GIVEN = "given"
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,7 @@ class Number:
     system: str  #: for display
     column: str
     score: str  #: on the user's text, not always the column's
-    state: str  #: ``done``, or what has changed since, or why there is no number of ours
+    state: str  #: ``done``, ``given``, what has changed since, or why there is no number of ours
     paper: float | None = None
     paper_difference: float | None = None  #: from the baseline
     ours: Estimate | None = None
@@ -37,10 +43,12 @@ class Number:
     updates: float | None = None  #: of the training, the mean over seeds
     parameters: int | None = None
     training_seconds: float | None = None  #: the mean over seeds
+    trained_on: tuple[str, ...] = ()  #: devices, precision and hardware: one, if seeds are alike
+    scores: Mapping[int, Score] = field(default_factory=dict, compare=False)  #: by seed
 
     @property
     def is_stale(self) -> bool:
-        return self.ours is not None and self.state != DONE
+        return self.ours is not None and self.state not in (DONE, GIVEN)
 
     @property
     def compared(self) -> Compared | None:
@@ -52,7 +60,7 @@ class Number:
             "ours": ours and ours.as_dict(),
             "difference": other and other.as_dict(is_difference=True),
         }
-        return vars(self) | shown
+        return {key: vars(self)[key] for key in vars(self) if key != "scores"} | shown
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,8 @@ class TableNumbers:
     columns: tuple[ColumnHead, ...]
     numbers: tuple[Number, ...]
     made_by: str  #: how its runs differ in code and versions, if they do
+    pairs: tuple[Number, ...] = ()  #: differences between two rows each, if they were asked for
+    by_length: ScoresByLength | None = None  #: the same systems on groups of sentences
 
     def of(self, column: str) -> list[Number]:
         return [number for number in self.numbers if number.column == column]
@@ -89,7 +99,10 @@ class TableNumbers:
         return [number for number in self.numbers if number.ours]
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"numbers": [number.as_dict() for number in self.numbers]}
+        parts: dict[str, Any] = {"columns": list(map(vars, self.columns))}
+        for name in ("numbers", "pairs"):
+            parts[name] = [number.as_dict() for number in getattr(self, name)]
+        return vars(self) | parts | {"by_length": self.by_length and self.by_length.as_dict()}
 
 
 def measure(plan: Plan, stored: StoredRuns | None = None) -> TableNumbers:
@@ -173,6 +186,8 @@ def _measured(
             updates=fmean(result["updates"] for result in results),
             parameters=results[0]["parameters"],
             training_seconds=fmean(result["training_seconds"] for result in results),
+            trained_on=tuple(dict.fromkeys(map(trained_on, results))),
+            scores=scores,
         )
         for at, scores in points.items()
     ]
@@ -189,3 +204,62 @@ def _of_baseline(
     except UserError:  # which its own row says
         return {}
     return {} if (baseline.run_name, name) == ours else points[None]
+
+
+def numbers_of(
+    system: str, by_seed: Mapping[int, Mapping[str, Score]], state: str = DONE
+) -> list[Number]:
+    """The numbers of translations, a column for each of their scores."""
+    found = []
+    for name in next(iter(by_seed.values())):
+        scores = {seed: of_seed[name] for seed, of_seed in by_seed.items()}
+        signature = next(iter(scores.values())).signature
+        shown = f"{system} ({state})" if state == GIVEN else system
+        number = Number(system, shown, name, name, state, ours=estimate((1, scores)))
+        found.append(replace(number, signature=signature, scores=scores))
+    return found
+
+
+def table_of(title: str, columns: Mapping[str, str], numbers: Iterable[Number]) -> TableNumbers:
+    """A table of these numbers; ``columns``: the title of each score."""
+    heads = (ColumnHead(key, told, key, False, None, None) for key, told in columns.items())
+    return TableNumbers(
+        *("scores", title, "", "", "", None),
+        **{"is_papers": True, "is_own": True, "transposed": False},
+        columns=tuple(heads),
+        numbers=tuple(numbers),
+        made_by="",
+    )
+
+
+def compared(
+    numbers: TableNumbers, baseline: str | None = None, pairs: bool = False
+) -> TableNumbers:
+    """The same with differences from the row ``baseline``, or the first; perhaps of all pairs."""
+    rows = list(dict.fromkeys(number.row for number in numbers.numbers))
+    if baseline is None:
+        baseline = rows[0]
+    if baseline not in rows:
+        raise UserError(f"--baseline {baseline}: there is no such row; there are {', '.join(rows)}")
+    columns, found, of_pairs = [], {}, []
+    for column in numbers.columns:
+        by_row = {number.row: number for number in numbers.of(column.name) if number.ours}
+        base = by_row.get(baseline)
+        columns.append(replace(column, baseline=baseline, baseline_changed=""))
+        for row, number in by_row.items():
+            other = None if row == baseline or base is None else _difference(number, base)
+            found[row, column.name] = replace(number, difference=other)
+        for first, second in combinations(by_row.values(), 2) if pairs else ():
+            name = f"{second.row} - {first.row}"
+            of_pair = Number(name, name, column.name, second.score, DONE)
+            of_pairs.append(replace(of_pair, difference=_difference(second, first)))
+    return replace(
+        numbers,
+        columns=tuple(columns),
+        numbers=tuple(found.get((n.row, n.column), n) for n in numbers.numbers),
+        pairs=tuple(of_pairs),
+    )
+
+
+def _difference(ours: Number, theirs: Number) -> Estimate | None:
+    return difference(ours.scores, theirs.scores)

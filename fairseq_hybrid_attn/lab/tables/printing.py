@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from ...errors import UserError
 from ..files.tabular import Grid
+from ..files.writing import atomic_write
 from ..runs.status import FAILED
 from ..runs.training_log import duration
-from ..scores.statistics import FEW_SEEDS, HOW, Estimate
-from .measuring import ColumnHead, Number, TableNumbers
+from ..scores import lengths, lower_is_better
+from ..scores.statistics import FEW_SEEDS, HOW, Estimate, p_value
+from .measuring import GIVEN, ColumnHead, Number, TableNumbers
 
 #: Marks numbers of runs whose configuration or data have changed since.
 STALE = "†"
+#: Marks means over seeds of unlike devices, and times that cannot be compared.
+UNLIKE = "‡"
 #: BLEU below which a difference says nothing.
 LOW = 5.0
 WHY_LOW = (
@@ -37,7 +43,7 @@ def as_markdown(numbers: TableNumbers) -> str:
 
 def as_csv(numbers: TableNumbers) -> str:
     """For programs: one line per number, empty where there is none."""
-    return Grid.of([_record(numbers, number) for number in numbers.numbers]).csv()
+    return Grid.of([_record(numbers, one) for one in (*numbers.numbers, *numbers.pairs)]).csv()
 
 
 def as_json(numbers: TableNumbers) -> str:
@@ -56,6 +62,22 @@ FORMATS: dict[str, Callable[[TableNumbers], str]] = {
     "csv": as_csv,
     "json": as_json,
 }
+
+#: What --write writes, by the ending of its name.
+WRITTEN = {".md": "markdown", ".csv": "csv", ".json": "json"}
+
+
+def written(paths: Iterable[Path], *others: str) -> dict[str, Path]:
+    """The files of --write by flag; a name must end as one of these, or of the ``others``."""
+    endings = (*WRITTEN, *others)
+    if wrong := [path for path in paths if path.suffix not in endings]:
+        raise UserError(f"--write {wrong[0]}: use a name that ends in {', '.join(endings)}")
+    return {f"--write {path}": path for path in paths}
+
+
+def write_table(path: Path, numbers: TableNumbers) -> None:
+    with atomic_write(path) as file:
+        file.write(FORMATS[WRITTEN[path.suffix]](numbers).encode())
 
 
 def _page(numbers: TableNumbers, title: str, shown: Callable[[Grid], str]) -> str:
@@ -88,9 +110,13 @@ def grids(numbers: TableNumbers) -> list[tuple[str, Grid]]:
     One for each column; one for all, of your own systems, or with a line for each column.
     """
     failed = _failures(numbers)
+    found = _grids(numbers)
+    if by_length := numbers.by_length:
+        heading = f"{by_length.label} by the words of the {by_length.side}"
+        found.append((heading, lengths.grid(by_length)))
     return [
         (title, replace(grid, rows=[[failed.get(cell, cell) for cell in row] for row in grid.rows]))
-        for title, grid in _grids(numbers)
+        for title, grid in found
     ]
 
 
@@ -104,7 +130,8 @@ def _grids(numbers: TableNumbers) -> list[tuple[str, Grid]]:
     if numbers.transposed:
         return [("", _transposed(numbers))]
     if numbers.is_own:
-        return [("", _together(numbers))]
+        pairs = [("Differences of all pairs", _pairs(numbers))] if numbers.pairs else []
+        return [("", _together(numbers)), *pairs]
     several = len(numbers.columns) > 1
     return [
         (
@@ -155,12 +182,35 @@ def _together(numbers: TableNumbers) -> Grid:
         headings += [heading for heading, _ in shown]
         for number in found:
             rows[number.row] += [show(number) for _, show in shown]
+    unlike = _unlike_times(numbers)
+    trained = any(number.parameters is not None for number in numbers.numbers)
     for number in numbers.of(numbers.columns[0].name):
         seeds = " ".join(map(str, number.ours.by_seed)) if number.ours else ""
         size = "" if number.parameters is None else f"{number.parameters / 1e6:.2f} M"
         time = "" if number.training_seconds is None else duration(number.training_seconds)
-        rows[number.row] += [seeds, size, time]
-    return Grid([*headings, "seeds", "parameters", "training"], list(rows.values()), left=1)
+        time += UNLIKE * (number.row in unlike)
+        rows[number.row] += [seeds, size, time][: None if trained else 1]
+    headings += ["seeds", "parameters", "training"][: None if trained else 1]
+    return Grid(headings, list(rows.values()), left=1)
+
+
+def _pairs(numbers: TableNumbers) -> Grid:
+    """A line for each pair of systems, with the difference of each score."""
+    titles = {column.name: column.title for column in numbers.columns}
+    shown = dict.fromkeys(number.column for number in numbers.pairs)
+    rows: dict[str, list[str]] = {}
+    for number in numbers.pairs:
+        found = number.difference
+        cells = ["", ""] if found is None else [found.signed(), p_value(found.p)]
+        rows.setdefault(number.row, [number.row]).extend(cells)
+    headings = [heading for column in shown for heading in (titles[column], "p")]
+    return Grid(["difference", *headings], list(rows.values()), left=1)
+
+
+def _unlike_times(numbers: TableNumbers) -> dict[str, str]:
+    """What each row was trained on, if times of your systems cannot be compared."""
+    found = {n.row: "; ".join(n.trained_on) for n in numbers.measured if n.updates}
+    return found if numbers.is_own and len(set(found.values())) > 1 else {}
 
 
 def _curves(numbers: Sequence[Number]) -> Grid:
@@ -204,7 +254,9 @@ def _cells(number: Number) -> tuple[str, str, str]:
 
 
 def _ours(number: Number) -> str:
-    return _cells(number)[0] + STALE * number.is_stale if number.ours else number.state
+    if not number.ours:
+        return number.state
+    return _cells(number)[0] + STALE * number.is_stale + UNLIKE * (len(number.trained_on) > 1)
 
 
 def _by_seed(number: Number) -> str:
@@ -240,6 +292,7 @@ def _record(numbers: TableNumbers, number: Number) -> dict[str, object]:
         "parameters": number.parameters,
         "updates": "" if number.updates is None else f"{number.updates:.0f}",
         "training_seconds": number.training_seconds,
+        "trained_on": "; ".join(number.trained_on),
         "signature": number.signature,
         "state": number.state,
     }
@@ -258,12 +311,15 @@ def notes(numbers: TableNumbers) -> list[str]:
     for signature, named in scores.items():
         names = list(named)
         told = ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]}"
-        found.append(f"{told}: {signature}" + "; lower is better" * (names == ["ter"]))
+        less = all(map(lower_is_better, names))
+        found.append(f"{told}: {signature}" + "; lower is better" * less)
     if any(number.ours.half is not None for number in measured if number.ours):
         found.append(HOW)
     alone = dict.fromkeys(n.score for n in measured if n.ours and n.ours.covers == "seeds")
     if alone:
         found.append(f"Over seeds alone, since sentences are not resampled: {', '.join(alone)}.")
+    if any(number.state == GIVEN for number in measured):
+        found.append("Given: made elsewhere, and scored here as the others are.")
     counts = {len(number.ours.by_seed) for number in measured if number.ours}
     found += [note for count, note in FEW_SEEDS.items() if count in counts]
     bleu = [number.ours.value for number in measured if number.ours and number.score == "bleu"]
@@ -274,6 +330,13 @@ def notes(numbers: TableNumbers) -> list[str]:
     stale = [(number.row, number.state) for number in measured if number.is_stale]
     stale += [(c.baseline or "", c.baseline_changed) for c in numbers.columns if c.baseline_changed]
     found += dict.fromkeys(f"{STALE} {row}: {changed}" for row, changed in stale)
+    mixed = [(n.row, "; ".join(n.trained_on)) for n in measured if len(n.trained_on) > 1]
+    found += dict.fromkeys(f"{UNLIKE} {row}: seeds trained on {on}" for row, on in mixed)
+    if times := _unlike_times(numbers):
+        told = "; ".join(f"{row} on {on}" for row, on in times.items())
+        found.append(f"{UNLIKE} times are not comparable: {told}")
+    if numbers.by_length:
+        found += lengths.left_out(numbers.by_length)
     if numbers.made_by:
         found.append(f"Its runs differ in {numbers.made_by}.")
     return found

@@ -134,7 +134,7 @@ class StoredRuns:
 
     def changed(self, cell: Cell) -> str:
         """What has changed since a cell's runs were made, for display; "" if nothing."""
-        found = {changes(run, result["identity"]) for run, result in self.of_cell(cell)}
+        found = {changes(run, result) for run, result in self.of_cell(cell)}
         return "; ".join(f"{parts} changed" for parts in sorted(found - {""}))
 
     def made_by(self) -> str:

@@ -12,7 +12,6 @@ curves, or of scores by the length of the source, can be drawn (--figure).
 from __future__ import annotations
 
 import argparse
-import sys
 
 from ..figures import outputs, style
 from ..files.writing import check_outputs
@@ -37,6 +36,6 @@ def run(args: argparse.Namespace) -> None:
         check_drawable(asked)
     for number, plan in enumerate(asked):
         numbers = measure(plan)
-        sys.stdout.write("\n" * (number > 0) + FORMATS[args.format](numbers))
+        print("\n" * (number > 0) + FORMATS[args.format](numbers), end="")
         if args.figure:
             style.save(draw(plan, numbers, args.theme or "light"), args.figure)

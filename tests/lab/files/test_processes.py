@@ -1,6 +1,7 @@
 """Programs that are run by others."""
 
 import os
+import subprocess
 
 import pytest
 
@@ -15,3 +16,17 @@ def test_programs_keep_their_assertions(tmp_path, monkeypatch):
     variables = {**os.environ, "PYTHONOPTIMIZE": "1", "PYTHONPATH": str(tmp_path)}
     with pytest.raises(UserError, match="AssertionError"):
         processes.run_program(["fairseq-train"], tmp_path / "log", variables)
+
+
+def test_who_holds_a_lock_that_outlived_its_program(tmp_path):
+    """A training goes on if what started it is killed."""
+    path = tmp_path / ".lock"
+    assert processes.at_work(path) is None
+    with processes.locked(path, print) as lock:
+        left = subprocess.Popen(["sleep", "100"], pass_fds=(lock,))
+    try:
+        assert f"kill {left.pid} " in str(processes.at_work(path))
+    finally:
+        left.kill()
+        left.wait()
+    assert processes.at_work(path) is None

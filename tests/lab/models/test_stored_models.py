@@ -18,10 +18,12 @@ from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora.definition import load_corpus
 from fairseq_hybrid_attn.lab.corpora.words import split_words
 from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
+from fairseq_hybrid_attn.lab.models import translate_command
 from fairseq_hybrid_attn.lab.models.sentences import Sentences
 from fairseq_hybrid_attn.lab.models.trained import corpus_like, find_model
-from fairseq_hybrid_attn.lab.runs.export_command import EXAMPLES_HEAD
+from fairseq_hybrid_attn.lab.runs.export_command import EXAMPLES_HEAD, card
 from fairseq_hybrid_attn.lab.runs.fairseq_commands import generate_command
+from fairseq_hybrid_attn.lab.scores.counts import Score
 
 MODELS = sorted(path for path in (Path(USER_DIR).parent / "models").iterdir() if path.is_dir())
 FIRST, HYSAN = MODELS[1], MODELS[0]
@@ -33,6 +35,24 @@ def examples(model: Path) -> dict[str, str]:
     _, _, table = (model / "README.md").read_text().partition(EXAMPLES_HEAD)
     rows = [row.strip("| ").split(" | ") for row in table.split("\n\n")[0].split("\n")[2:]]
     return dict(rows)
+
+
+def test_a_card_shows_every_sentence_as_it_is():
+    about = SimpleNamespace(
+        **{"source": "de", "target": "en", "corpus": "own", "counts": {"train": 2, "test": 2}},
+        recipe={"licence": None},
+    )
+    trained = SimpleNamespace(treatment=about, search={"beam": 4})
+    model = SimpleNamespace(parameters=lambda: [])
+    result = {"name": "own/x/y/bleu/seed1", "paper": "own", "table": "x", "label": "few@text"}
+    result |= {"row": "y", "column": "bleu", "seed": 1}
+    told = card(
+        SimpleNamespace(trained=trained, model=model),
+        *(Path("model"), "transformer", {"bleu": Score(1.0, "nrefs:1|case:mixed")}),
+        [("ja | nein", "yes"), ("ja | nein", "no")],
+        result,
+    )
+    assert told.count("| ja \\| nein | ") == 2 and "`nrefs:1\\|case:mixed`" in told
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +128,7 @@ def test_a_broken_pipe_ends_quietly(tmp_path):
     ) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
-    assert process.returncode == 0
+    assert process.returncode == 141
 
 
 def test_output_that_cannot_be_written_is_told(tmp_path):
@@ -155,9 +175,20 @@ def test_attention_of_a_head(translator):
             translator.attention(LINE, **wrong)
 
 
+def test_lines_with_unknown_words_are_named(tmp_path, capsys):
+    (tmp_path / "text").write_text("\n".join([LINE, LINE, "猫 .", LINE]))
+    main(["translate", str(FIRST), str(tmp_path / "text"), "--device", "cpu"])
+    assert "1 of 4 lines have subwords" in (told := capsys.readouterr().err) and ": 3\n" in told
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translate_command, "MANY", {"cpu": 2})
+        main(["translate", str(FIRST), str(tmp_path / "text"), "--device", "cpu"])
+    assert "1 of 2 lines have subwords" in (told := capsys.readouterr().err) and ": 3\n" in told
+
+
 def test_the_search_is_that_of_the_flags(translator):
-    (wide,) = translator.translate([LINE], nbest=6)  # so its beam is no smaller
-    assert len(wide) == 6 and len({one.text for one in wide}) > 1
+    for search in ({}, {"beam": 2}):  # the beam is no smaller
+        (wide,) = translator.translate([LINE], nbest=6, **search)
+        assert len(wide) == 6 and len({one.text for one in wide}) > 1
     assert [one.score for one in wide] == sorted((one.score for one in wide), reverse=True)
     ((plain,),) = translator.translate([LINE], beam=1, lenpen=0)
     ((gnmt,),) = translator.translate([LINE], beam=1, gnmt_lenpen=1)
@@ -169,7 +200,7 @@ def test_the_search_is_that_of_the_flags(translator):
 @pytest.mark.parametrize(
     ("search", "told"),
     [
-        ({"nbest": 9, "beam": 4}, "nbest 9: use 1 to the beam size, which is 4"),
+        ({"nbest": 0}, "nbest 0: use 1 or more"),
         ({"lenpen": 1.0, "gnmt_lenpen": 1.0}, "one length penalty"),
         ({"lenpen": float("nan")}, "use 0 or more"),
     ],

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import analysed
@@ -21,6 +22,7 @@ from fairseq_hybrid_attn.lab.files.checksums import sha256
 from fairseq_hybrid_attn.lab.models.arguments import names_of
 from fairseq_hybrid_attn.lab.models.trained import find_model
 from fairseq_hybrid_attn.lab.report import translating
+from fairseq_hybrid_attn.lab.report.findings import curves_of
 from fairseq_hybrid_attn.lab.report.subjects import Request, find_subject
 from fairseq_hybrid_attn.lab.report.translations import SentenceScores, extremes
 from fairseq_hybrid_attn.lab.runs.fairseq_commands import RunFolder
@@ -156,13 +158,15 @@ def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, cap
         "Heads and branches": f"heads {BOTH}",
         "Gates": f"gates {GATED}",
         "BLEU by source length": (
-            f"lengths --source words.de --reference ref.en --target-lang en {systems}"
+            "score --by-length --source words.de --reference ref.en --target-lang en "
+            f"--write by.json {systems}"
         ),
         "Learning curves": "curves gate1=gate1/train.log mma=mma/train.log",
     }.items():
         capsys.readouterr()
-        command(f"{words} --json part.json")
-        of_parts[words.split()[0]] = read(in_data / "part.json")
+        written = "by.json" if "score" in words else "part.json"
+        command(words if "score" in words else f"{words} --json part.json")
+        of_parts[words.split()[0]] = read(in_data / written)
         printed = {" ".join(line.split()) for line in capsys.readouterr().out.splitlines()}
         shown = [" ".join(" ".join(row).split()) for table in page.tables[part] for row in table]
         assert len(shown) > 2 and set(shown) <= printed, part
@@ -170,11 +174,9 @@ def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, cap
         assert {key: ours[key] for key in heads} == heads
         assert ours["sentences"] == 3  # one is empty
     assert found["curves"] == of_parts["curves"]["curves"]
-    lengths = of_parts["lengths"]
-    assert found["lengths"] == {key: lengths[key] for key in found["lengths"]}
-    bleu = found["scores"][0]["systems"]
-    for name, one in lengths["groups"][-1]["systems"].items():
-        assert bleu[name] == {key: one[key] for key in ("estimate", "difference")}
+    lengths = of_parts["score"]["by_length"]
+    assert found["lengths"] == lengths
+    assert found["scores"][0]["systems"] == lengths["groups"][-1]["systems"]
     (gates,) = of_parts["gates"]["models"]
     assert found["models"][0]["gates"] == gates
     assert found["models"][1]["gates"] is None
@@ -357,6 +359,14 @@ def test_what_a_checkpoint_knows(in_data, tmp_path):
     check_command_refusals([("mma/average.pt", refused)], "report")
 
 
+def test_a_log_of_another_kind_costs_the_curves_alone(in_data, tmp_path, capsys):
+    found = replace(find("mma/average.pt", **WORDS), log=tmp_path / "train.log")
+    for text in ("epoch 1, loss 3", '{"loss": 3}', ""):
+        found.log.write_text(text)
+        assert curves_of("mma", found) == []
+        assert f"no learning curves: {found.log}" in capsys.readouterr().err
+
+
 def test_a_moved_checkpoint(in_data, tmp_path):
     state = torch.load("mma/average.pt", weights_only=True)
     state["cfg"]["task"]["data"] = "/gone/bin"
@@ -527,8 +537,12 @@ def test_an_exported_model_is_compared_on_the_text_that_is_given(in_data, runs, 
     assert read(in_data / "e.json")["about"].endswith("test set of ldc.en-zh: 4 sentences")
 
 
-def test_mistakes(in_data, tmp_path):
+def test_mistakes(in_data, tmp_path, monkeypatch):
     (in_data / "text.json").write_text('{"tasks": {"BShift": {"accuracy": 1}}}')
+    half = read(in_data / "mma.probing")
+    del half["layer"]
+    (in_data / "half.json").write_text(json.dumps(half))
+    (in_data / "compared.json").write_text('{"grids": [{"title": "t"}], "notes": []}')
     other = "is of gate1/average.pt, which is or was another checkpoint than mma; probe this one"
     write(in_data / "three.en", REFERENCE[:3])
     model = f"mma/average.pt --names mma {SPLIT}"
@@ -543,10 +557,15 @@ def test_mistakes(in_data, tmp_path):
         (f"{model} --probing mma=none.json", "none.json cannot be read"),
         (f"{model} --probing mma=gate1.probing", other),
         (f"{model} --probing mma=text.json", "text.json was not written by `probe"),
+        (f"{model} --probing mma=half.json", "half.json was not written by `probe"),
+        (f"{model} --comparison compared.json", "compared.json was not written by `compare"),
+        (f"{model} --maps 9", "--maps 9: 9 is not within"),
         (f"{model} --json report.html", "--output writes there too"),
         (f"{model} --json mma/average.pt", "one of the inputs"),
     ]
-    check_command_refusals(cases, "report", "--device", "cpu")
+    with monkeypatch.context() as patch:  # all of it is told before hours of work
+        patch.setattr("fairseq_hybrid_attn.lab.report.findings.translated", None)
+        check_command_refusals(cases, "report", "--device", "cpu")
     shutil.copytree("bin", tmp_path / "bin")
     for side in ("de", "en"):
         write(tmp_path / f"text.{side}", [*"abcd"])

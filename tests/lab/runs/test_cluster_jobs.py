@@ -4,6 +4,7 @@ Its programs are not here: some that record how they are called are.  test_slurm
 """
 
 import os
+from pathlib import Path
 
 import pytest
 from made_runs import MadeWorkspace
@@ -13,7 +14,7 @@ from workspaces import TABLE, write_configs, write_text
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.runs.cluster_jobs import asked
 
-pytest.importorskip("submitit")
+DelayedSubmission = pytest.importorskip("submitit.core.utils").DelayedSubmission
 SLURM = ("reproduce", "toy/table1", "plain", "--slurm", "--gpus-per-run", "4")
 
 
@@ -54,6 +55,12 @@ def test_what_slurm_is_told(place):
     assert "toy/table1/plain/bleu/seed1: job 41" in printed and "not run" in printed
 
 
+def test_a_page_that_cannot_be_written_yet_is_told(place):
+    words = ("compare", "transformer", "--slurm", "--device", "cpu", "--write", "page.html")
+    assert "page.html is not written" in place.hybrid(*words)
+    assert not (place.folder / "page.html").exists()
+
+
 def test_what_is_given_replaces_what_is_usual(place):
     place.hybrid(*SLURM, "--sbatch", "gres=gpu:a100:4 mem-per-cpu=2G cpus_per_gpu=3 time=1:00:00")
     plain = (place.folder / "bin/sbatch.1").read_text()
@@ -61,6 +68,28 @@ def test_what_is_given_replaces_what_is_usual(place):
         assert f"#SBATCH --{line}\n" in plain
     for option in ("gpus-per-node", "mem=", "cpus-per-task", "time=24"):
         assert f"#SBATCH --{option}" not in plain
+
+
+def test_other_options_of_like_names_replace_nothing(place):
+    place.hybrid(*SLURM, "--sbatch", "time-min=60 gres-flags=enforce-binding mem-bind=local")
+    plain = (place.folder / "bin/sbatch.1").read_text()
+    for line in ("time-min=60", "time=24:00:00", "mem=32G", "gpus-per-node=4"):
+        assert f"#SBATCH --{line}\n" in plain
+
+
+def test_a_job_finds_its_text_from_any_folder(place):
+    place.hybrid(*SLURM, "--downloads", "archives", "--sbatch", "chdir=/")
+    jobs = [
+        DelayedSubmission.load(path).function
+        for path in (place.folder / "out/jobs").rglob("*_submitted.pkl")
+    ]
+    assert len(jobs) == 2
+    for job in jobs:
+        [run] = job.arguments[0] if isinstance(job.arguments[0], list) else job.arguments[:1]
+        assert run.workspace.own.paths == (place.folder / "text",)
+        assert run.folder.path.is_absolute() and run.corpus_folder.is_absolute()
+        paths = [one for one in job.arguments if isinstance(one, Path)]
+        assert paths in ([], [place.folder / "archives"])
 
 
 @pytest.mark.parametrize(

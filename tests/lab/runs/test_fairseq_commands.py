@@ -12,6 +12,7 @@ from fairseq_hybrid_attn.lab.runs.fairseq_commands import (
     PreparedCorpus,
     RunCommands,
     RunFolder,
+    generate_command,
 )
 
 UPDATES = {"unit": "update", "every": 10, "average": 5}
@@ -69,6 +70,14 @@ def test_checkpoints_that_the_evaluation_needs_are_kept():
         made = train(checkpoints={**unit, "every": 10, "curve": 5})
         assert "--keep-interval-updates-pattern 20 " in made
         assert "pattern" not in train(checkpoints={**unit, "every": 10})
+
+
+@pytest.mark.parametrize("words", [["--gnmt-lenpen", "0.6"], ["--gnmt-lenpen=0.6"]])
+def test_gnmts_penalty_has_its_task_however_it_is_given(words):
+    made = generate_command(
+        Path("bin"), Path("model.pt"), "test", Path("out"), search=words, on_cpu=True
+    )
+    assert "--task translation_gnmt" in " ".join(made)
 
 
 def test_bleu_during_training_undoes_tokens_and_subwords():

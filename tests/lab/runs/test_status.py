@@ -117,7 +117,7 @@ def test_what_follows_is_done_again_without_the_training(run):
     assert status(other).detail == "trained" and status(run).detail == "trained"
     left = {path.name for path in products(run.folder)}
     assert left == {"checkpoints", "trained.json", "model.pt"}
-    assert changes(other, read_json(run.folder.begun)["identity"]) == ""
+    assert changes(other, read_json(run.folder.begun)) == ""
 
 
 def test_what_cannot_follow_without_the_checkpoints_is_stale(run):
@@ -218,19 +218,21 @@ def test_the_epoch_of_a_training_is_the_one_it_ended_in(within, epoch, run):
     assert training_summary(run.folder)["epoch"] == epoch
 
 
-@pytest.mark.parametrize("flag", ["max-epoch", "patience", "stop-min-lr", "stop-time-hours", None])
-def test_fewer_checkpoints_are_averaged_if_a_flag_can_end_the_training(flag, run, monkeypatch):
-    run.folder.checkpoints.mkdir()
-    for updates in (500, 1000):
-        (run.folder.checkpoints / f"checkpoint_1_{updates}.pt").touch()
-    made = Checkpoints("update", every=500, average=5)
-    train = run.settings.train | ({flag: 1} if flag else {})
+@pytest.mark.parametrize("done, averaged", [(10_000, "last-updates 5"), (4200, "last-updates 2")])
+def test_fewer_checkpoints_are_averaged_if_the_training_ended_early(
+    done, averaged, run, monkeypatch
+):
+    train, made = {**run.settings.train, "max-update": 10_000}, Checkpoints("update", 500, 5)
     object.__setattr__(run, "settings", replace(run.settings, train=train, checkpoints=made))
-    work = RunInProgress(run, CPU)
+    write_json(run.folder.trained, {"updates": done})
     commands = []
+    work = RunInProgress(run, CPU)
     monkeypatch.setattr(work, "run_program", lambda log, command: commands.append(command))
     work.average()
-    assert commands[0][commands[0].index("--last-updates") + 1] == ("2" if flag else "5")
+    assert averaged in " ".join(commands[0])
+    write_json(run.folder.trained, {"updates": 1900})
+    work.average()
+    assert commands[1][-1].endswith("checkpoint_last.pt")
 
 
 def test_precision_on_a_cpu(run, monkeypatch):

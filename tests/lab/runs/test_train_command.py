@@ -1,8 +1,10 @@
 """One run: what is reported beforehand, and that several processes train what one does."""
 
 import argparse
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -93,6 +95,27 @@ def test_show_prints_commands_that_a_shell_can_run(place):
         at = words.index(f"--{flag}")
         wanted = "global,local,forward,backward" if flag == "head-patterns" else str(value)
         assert value is True or words[at + 1] == wanted
+
+
+def test_a_run_on_your_text_is_shown_where_it_is_now(tmp_path, capsys):
+    made = MadeWorkspace(tmp_path)
+    run = made.run("mixed")
+    begun = {"settings": run.settings.as_dict(), "workspace": made.workspace.as_record()}
+    folder = made.workspace.runs / "full@text/own/mine/mixed/bleu/seed3"
+    folder.mkdir(parents=True)
+    (folder / "begun.json").write_text(json.dumps({"identity": {}, **begun}))
+    (tmp_path / "out").rename(tmp_path / "moved")
+    moved = tmp_path / "moved" / folder.relative_to(tmp_path / "out")
+    main(["show", str(moved), "--device", "cpu"])
+    shown = capsys.readouterr().out
+    assert f"--save-dir {moved}/checkpoints" in shown and str(tmp_path / "out") not in shown
+    main(["show", "own/mine/mixed", "--seed", "3", "--output", f"{tmp_path}/moved", "--script"])
+    script = capsys.readouterr().out
+    assert "--head-patterns global,local,forward,backward" in script and "SEED:-3" in script
+    assert f"TEXT=${{TEXT:-{tmp_path}/text}}" in script
+    subprocess.run(["bash", "-n", "-c", script], check=True)
+    with pytest.raises(UserError, match="own/mine/mixed, seed 1: .* none in"):
+        main(["show", "own/mine/mixed", "--output", f"{tmp_path}/moved"])
 
 
 def test_a_row_that_is_not_one_run_is_refused(place, monkeypatch):
@@ -195,11 +218,18 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
             (f"{mine} transformer_mma -- --max-updat 3", "unrecognized arguments"),
             (f"toy/table1/plain {' '.join(where)} -- --lr 3", "has its own flags"),
             (f"toy/table1/plain {' '.join(where)} --tokens 5", "leave out --tokens"),
+            (f"toy/table1/plain {' '.join(where)} --name a", "leave out --name"),
+            (f"toy/table1/plain {' '.join(where)} --write a.md", "leave out --write"),
+            (f"{mine} --column bleu transformer_mma", "--column"),
+            (f"{mine} --write a.md --prepare-only transformer_mma", "--prepare-only"),
             (f"{mine} --name ../../it transformer_mma", "without slashes"),
             (f"{mine} transformer_mma -- --lr=", "--lr=: the value is missing"),
             (f"{mine} transformer_mma -- --encoder-layers three", "invalid int value: 'three'"),
             (f"{mine} transformer_hysan -- --branch-fusion sun", "sun: use one of gated-sum"),
-            (f"{mine} --save-every 9 transformer_mma -- --max-update 20", "or --save-every and"),
+            (
+                f"{mine} --save-every 9 --average 3 transformer_mma -- --max-update 20",
+                "or --save-every and",
+            ),
             (f"{mine} transformer_mma -- --lr -0.001", "lr: -0.001: use a rate above 0"),
             (f"{mine} transformer_mma -- --warmup-update 3", "did you mean --warmup-updates"),
             (f"{mine} transformer -- --no-encoder-positions", "--no-token-positional-embeddings"),
@@ -233,14 +263,35 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
     assert not Path("no/corpora").exists()  # before the text is prepared
 
 
+@pytest.mark.parametrize("typed", ["--redo", "--write table.md --no-compile --seeds 5,7"])
+def test_the_hint_to_compare_is_the_same_training_and_deletes_nothing(
+    typed, place, monkeypatch, capsys
+):
+    monkeypatch.chdir(place[0])
+    monkeypatch.setattr(train_command, "compare", lambda *_: None)
+    mine = f"--text text --output no --device cpu --name transformer {typed}"
+    main(["train", *mine.split(), "transformer", "--", "--max-update", "30"])
+    hint = shlex.split(capsys.readouterr().out.partition(": ")[2])
+    assert hint[:2] == ["fairseq-hybrid", "compare"] and not {"--redo", "table.md"} & {*hint}
+    assert ("--no-compile" in hint) == ("--no-compile" in typed)
+    words = [word.replace("ANOTHER", "transformer_mma") for word in hint[1:]]
+    words.insert(words.index("--"), "--dry-run")
+    main(words)
+    printed = capsys.readouterr().out
+    for seed in (5, 7) if "5,7" in typed else (1,):
+        for system in ("transformer", "transformer_mma"):
+            assert f"own/transformer/{system}/bleu/seed{seed}: not begun; at most 30 " in printed
+
+
 def test_flags_of_fairseq_follow_after_dashes(capsys):
     for flag, told in {
         "--lr": "--lr (flags of fairseq-train follow after --)",  # though it is like --slurm
         "--tokenss": "--tokenss; did you mean --tokens? (flags of",
+        "-- --tokens": "--tokens is of fairseq-hybrid compare: write it before --",
         "--dropuot": "(flags of fairseq-train follow after --)",  # though it is like --output
     }.items():
         with pytest.raises(SystemExit):
-            main(["compare", "--text", "text", "transformer", flag, "20"])
+            main(["compare", "--text", "text", "transformer", *flag.split(), "20"])
         assert told in capsys.readouterr().err
 
 
@@ -274,14 +325,60 @@ def test_flags_win_over_a_profile_which_wins_over_defaults():
     assert not {"max-update", "share-all-embeddings"} & epochs.train.keys()
 
 
-def test_warm_up_and_checkpoints_follow_fewer_updates():
-    """``few`` has 4,000 updates, 1,000 of them to warm up, and averages 5 checkpoints."""
-    short = settings_of("transformer_mma", 5000, "--max-update", "200")
-    assert (short.train["warmup-updates"], short.checkpoints.every) == (50, 40)
+def test_warm_up_follows_fewer_updates():
+    """``few`` has 4,000 updates, 1,000 of them to warm up."""
+    for length, expected in {200: 50, 9000: 1000}.items():
+        settings = settings_of("transformer_mma", 5000, "--max-update", str(length))
+        assert settings.train["warmup-updates"] == expected
     named = settings_of("transformer_mma --max-update 3 --warmup-updates 2", 5000)
-    assert (named.train["warmup-updates"], named.checkpoints.average) == (2, 3)
-    longer = settings_of("transformer_mma", 5000, "--max-update", "9000")
-    assert (longer.train["warmup-updates"], longer.checkpoints.every) == (1000, 100)
+    assert named.train["warmup-updates"] == 2
+
+
+@pytest.mark.parametrize(
+    "updates, given, every, average, validated",
+    [
+        (4000, {}, 100, 5, None),
+        (400, {}, 10, 5, 80),
+        (40, {}, 1, 5, 8),
+        (4, {}, 1, 1, None),
+        (8000, {}, 200, 5, 100),
+        (400, {"average": 2}, 25, 2, 80),
+        (400, {"every": 5}, 5, 10, 80),
+        (400, {"every": 200}, 200, 1, 80),
+        (4000, {"average": 10}, 50, 10, 100),
+        (400, {"every": 80, "average": 5}, 80, 5, None),
+    ],
+)
+def test_the_averaged_share_of_the_updates_is_the_profiles(
+    updates, given, every, average, validated
+):
+    """That of ``few`` is an eighth: five checkpoints, 100 updates apart, of 4,000."""
+    flags = ["--max-update", str(updates)]
+    settings = settings_of("transformer_mma", 5000, *flags, checkpoints=given)
+    assert (settings.checkpoints.every, settings.checkpoints.average) == (every, average)
+    assert settings.train.get("validate-interval-updates") == validated
+
+
+def test_a_training_that_ends_early_averages_the_same_share():
+    few = settings_of("transformer_mma", 5000)
+    assert [few.averaged(done) for done in (4000, 2400, 900, 30)] == [5, 3, 1, 1]
+    by_epochs = settings_of("transformer_mma --max-epoch 9", 5000)
+    assert [by_epochs.averaged(done) for done in (99_000, 2400, 30)] == [5, 3, 1]
+    named = settings_of(
+        "transformer_mma --max-epoch 9", 5000, checkpoints={"every": 100, "average": 5}
+    )
+    assert [named.averaged(done) for done in (99_000, 300)] == [5, 3]
+
+
+def test_a_plan_tells_what_is_averaged_and_warns_of_a_wide_share(place, monkeypatch, capsys):
+    monkeypatch.chdir(place[0])
+    plan = "train --text text --output no --device cpu --dry-run".split()
+    for given, share, warned in [((), "12.5 %", False), (("--save-every", 50), "62.5 %", True)]:
+        given = [*map(str, given), "--average", "5"]
+        main([*plan, *given, "transformer_mma", "--", "--max-update", "400"])
+        printed = capsys.readouterr().out
+        assert share in printed.partition("averaged")[2].partition("\n")[0]
+        assert ("warning: transformer_mma:" in printed) == warned
 
 
 def test_a_fine_tuning_goes_on_at_the_last_rate_of_its_model(tmp_path):
@@ -312,8 +409,16 @@ def test_a_system_has_one_name_however_its_flags_are_given():
 
     assert name("transformer --dropout 0.30 --lr=1e-3") == "transformer+dropout=0.3+lr=1e-3"
     assert name("transformer --lr 1e-3 --dropout 0.3") == "transformer+dropout=0.3+lr=1e-3"
-    long = [name(f"transformer_mma --head-patterns {'global,' * 20}{end}") for end in "ab"]
-    assert len(set(long)) == 2 and max(map(len, long)) <= 100
+    for letter in "aä":
+        long = [name(f"transformer_mma --head-patterns {letter * 200}{end}") for end in "ab"]
+        assert len(set(long)) == 2 and max(len(one.encode()) for one in long) <= 100
+
+
+def test_a_text_of_a_long_name_is_refused_at_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_text(tmp_path / ("t" * 238))
+    with pytest.raises(UserError, match="shorter"):
+        main(["train", "--text", "t" * 238, "transformer", "--dry-run", "--device", "cpu"])
 
 
 def test_launched_processes_train_on_the_text_as_it_is(tmp_path, monkeypatch):

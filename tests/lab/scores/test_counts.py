@@ -1,14 +1,17 @@
 """Scores as functions of counts, and their resampling: against sacrebleu's public scores."""
 
 import random
+import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.scores import counts as of_counts
 from fairseq_hybrid_attn.lab.scores import sacrebleus
-from fairseq_hybrid_attn.lab.scores.counts import SEED, SentenceCounts, draws
+from fairseq_hybrid_attn.lab.scores.counts import SEED, SentenceCounts
 from fairseq_hybrid_attn.lab.scores.metrics import METRICS, build_metric
 
 WORDS = "the a cat dog well-known sat on mat, mat. It's isn't 5.3".split()
@@ -72,6 +75,19 @@ def test_draws_are_sacrebleus(monkeypatch):
         assert np.array_equal(one._sums()[:1000], expected)
 
 
+def test_draws_of_many_sentences_are_not_kept(monkeypatch):
+    """All at once, they would be 10,000 bytes of each sentence."""
+    counts = build_metric("bleu", "en").counts(OURS, REFERENCES)
+    kept = counts._sums()
+    monkeypatch.setattr(of_counts, "_KEPT", 0)
+    monkeypatch.setattr(of_counts, "_AT_ONCE", 1000)
+    tracemalloc.start()
+    assert np.array_equal(counts._sums(), kept)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < kept.nbytes * 3 + 100_000
+
+
 def test_an_error_rate_is_that_of_added_counts():
     """A sentence of many links weighs more; it may be undefined."""
 
@@ -88,6 +104,6 @@ def test_parts_of_a_set_are_drawn_independently():
     ours = build_metric("bleu", "en").counts(OURS, REFERENCES)
     first, second = (ours.of(range(n, n + 60), "", part=n) for n in (0, 60))
     assert sorted(first.drawn) == sorted(ours.of(range(60), "").drawn)
-    assert not np.array_equal(draws(60, part=0), draws(60, part=60))
+    assert not np.array_equal(first._sums(), replace(first, part=60)._sums())
     spread = np.var(first.drawn + second.drawn) / (np.var(first.drawn) + np.var(second.drawn))
     assert spread == pytest.approx(1, abs=0.1)

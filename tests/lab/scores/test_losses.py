@@ -44,6 +44,7 @@ def test_each_sentence_has_the_loss_of_its_own_tokens(in_data, capsys):
     # Of the first model of each name.
     first, second, other = (rows[:, 0].sum() / rows[:, 1].sum() for rows in (*a, *b))
     assert found["b"]["difference"]["by_seed"] == {"1": pytest.approx(other - first)}
+    assert "b - a: of seeds 1\n" in out
     assert f"1: {first:.3f}, 2: {second:.3f}\n" in out and f"1: {other:.3f}\n" in out
 
 

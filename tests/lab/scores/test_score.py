@@ -13,10 +13,13 @@ from cli import environment
 from fairseq.data.data_utils import post_process
 from published import RESULTS
 from refusals import check_command_refusals, check_refusals
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.significance import PairedTest
 from sacrebleu_command import sacrebleu_command
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import COMMANDS, main
+from fairseq_hybrid_attn.lab.config.own_tables import flags_of
 from fairseq_hybrid_attn.lab.corpora.words import join_subwords
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric, language
 
@@ -64,7 +67,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def score(*arguments, lang="en", reference="ref.txt"):
-    flags = ["--reference", reference, "--target-lang", lang, "--json", "score.json"]
+    texts = [reference] if isinstance(reference, str) else reference
+    flags = ["--reference", *texts, "--target-lang", lang, "--json", "score.json"]
     main(["score", *flags, *arguments])
     return json.loads(Path("score.json").read_text())
 
@@ -89,7 +93,7 @@ def test_text_scores_as_by_sacrebleus_command(capsys):
         for flags, theirs in (([], []), (["--lowercase"], ["-lc", "--chrf-lowercase"])):
             names = ["-m", "bleu", "chrf", "ter"]
             reports = sacrebleu_command(*references, "-i", "hyp.txt", *names, *theirs)
-            found = score(*TEXT, *flags, "--reference", *references)
+            found = score(*TEXT, *flags, reference=references)
             words = build_metric("tokenised_bleu", "en", bool(flags)).score(HYPOTHESES, *texts)
             assert found["scores"]["tokenised_bleu"]["value"] == words.value
             kinds = [of["counts"]["kind"] for of in found["scores"].values()]
@@ -185,6 +189,12 @@ def test_flags_that_tokens_contradict(capsys):
         assert not capsys.readouterr().err
 
 
+def test_empty_hypotheses_are_told(capsys):
+    write("gap.txt", [HYPOTHESES[0], "", " ", HYPOTHESES[3]])  # of an empty reference, too
+    score("--hypotheses", "gap.txt")
+    assert "gap.txt has 1 empty lines: 3\n" in capsys.readouterr().err
+
+
 def test_the_targets_of_the_output_are_those_of_the_reference(capsys):
     """In any case and with any quotes, and with unknown words."""
     told = "He said: \u201cThe well-known book costs $5 & more.\u201d"
@@ -202,7 +212,7 @@ def test_the_targets_of_the_output_are_those_of_the_reference(capsys):
         "He resigned",
     ]
     write("others.txt", others)
-    score(*generated(tokenizer="moses"), "--reference", "others.txt", "ref.txt")  # one of several
+    score(*generated(tokenizer="moses"), reference=["others.txt", "ref.txt"])  # one of several
     assert not capsys.readouterr().err
     with pytest.raises(UserError, match="of another set: sentence 0 .*small cat.*Stocks fell"):
         score(*generated(tokenizer="moses"), reference="others.txt")
@@ -290,7 +300,6 @@ def test_refusals():
     write("twice.txt", ["S-0\tx", "H-0\t-1\tx", "D-0\t-1\tx", "P-0\t-1", "", "S-0\tx"])
     write("apart.txt", ["H-0\t-0.1\tx", "H-1\t-0.1\tx", "H-0\t-0.1\tx"])
     write("old.json", ["kept"])
-    # Arguments that come later prevail.
     command = ["score", "--reference", "ref.txt", "--target-lang", "en", "--json", "old.json"]
     text = "--hypotheses hyp.txt"
     check_command_refusals(
@@ -306,7 +315,11 @@ def test_refusals():
                 for name in ("ter", "tokenised_bleu", "compound_split_bleu", "nist_bleu")
             ),
             (f"{text} --target-lang de --scores wat_bleu", "into ja and en, not into de"),
-            (f"{text} --comet model", "--comet and --source: give both"),
+            (f"{text} --comet model", "--comet needs --source"),
+            (f"{text} --source ref.txt", "--source is for --comet and --by-length"),
+            (f"{text} --hypotheses ./hyp.txt --json x", "--json is for one translation"),
+            (f"{text} {text}", "hyp.txt is given twice"),
+            (f"{text} --baseline other", "--baseline other"),
             (f"{text} --comet m --source ref.txt --reference ref.txt ref.txt", "takes one --ref"),
             (
                 f"{text} --reference ref.txt three.txt",
@@ -316,7 +329,7 @@ def test_refusals():
             (f"{text} --reference folder", "folder cannot be read: Is a directory"),
             (f"{text} --reference empty.txt", "empty.txt is empty"),
             ("--hypotheses latin.txt", "latin.txt, line 2: not UTF-8 .byte 0xe9"),
-            ("--hypotheses three.txt", "translations: 3 lines, but the reference has 4"),
+            ("--hypotheses three.txt", "three.txt: 3 lines, but the reference has 4"),
             (f"{text} --json ref.txt", "--json ref.txt: ref.txt is one of the inputs"),
             (f"{text} --hypotheses-out ./hyp.txt", "is one of the inputs"),
             (f"{text} --json x --hypotheses-out x", "--json writes there too"),
@@ -384,3 +397,70 @@ print({{"fairseq", "torch"}} & sys.modules.keys())
     run = [sys.executable, "-c", program]
     done = subprocess.run(run, capture_output=True, text=True, env=environment(), check=True)
     assert "BLEU = " in done.stdout and done.stdout.endswith("\nset()\n")
+
+
+def corrupted(lines: list[str], share: float, seed: int) -> list[str]:
+    choose = random.Random(seed)
+    return [" ".join(w for w in line.split() if choose.random() > share) for line in lines]
+
+
+@pytest.fixture
+def systems():
+    """Flags of three systems, the last of two seeds, on a reference that is long enough."""
+    choose = random.Random(0)
+    words = "the a dog cat man sees runs in of park house . , quickly red old".split()
+    reference = [" ".join(choose.choices(words, k=choose.randint(5, 15))) for _ in range(200)]
+    write("ref.txt", reference)
+    flags = []
+    for name, share in {"base": 0.1, "same": 0.1, "worse": 0.2}.items():
+        for seed in (1, 2)[: 1 + (name == "worse")]:
+            write(f"{name}{seed}", corrupted(reference, share, seed))
+            flags += ["--hypotheses", f"{name}={name}{seed}"]
+    return flags
+
+
+def compare(*arguments):
+    flags = ["--reference", "ref.txt", "--target-lang", "en", "--write", "table.json"]
+    main(["score", *flags, *arguments])
+    return json.loads(Path("table.json").read_text())
+
+
+def test_several_systems_are_compared_as_by_sacrebleu(systems):
+    found = compare(*systems[:4], "--hypotheses", "worse=worse1")
+    texts = {name: Path(f"{name}1").read_text().split("\n")[:-1] for name in ("base", "worse")}
+    metrics = {"bleu": BLEU(), "chrf": CHRF(), "ter": TER()}
+    references = [Path("ref.txt").read_text().split("\n")[:-1]]
+    _, theirs = PairedTest(list(texts.items()), metrics, references, test_type="bs")()
+    assert [head["name"] for head in found["columns"]] == list(metrics)
+    for number, system in enumerate(texts):
+        ours = {one["score"]: one["ours"] for one in found["numbers"] if one["row"] == system}
+        for name in metrics:
+            their = theirs[next(key for key in theirs if key.lower().startswith(name))][number]
+            assert ours[name]["value"] == pytest.approx(their.score, abs=0.005)
+            assert ours[name]["half"] == pytest.approx(their.ci, rel=0.1)
+    same = next(one for one in found["numbers"] if one["row"] == "same")
+    assert (same["difference"]["value"], same["difference"]["p"]) == (0, 1)
+
+
+def test_seeds_the_baseline_and_pairs(systems, capsys):
+    found = compare(*systems, "--baseline", "worse", "--pairs", "--scores", "chrf")
+    base, _, worse = found["numbers"]
+    assert list(worse["ours"]["by_seed"]) == ["1", "2"] and worse["difference"] is None
+    gain = base["ours"]["by_seed"]["1"] - worse["ours"]["by_seed"]["1"]
+    assert base["difference"]["by_seed"] == {"1": pytest.approx(gain)}
+    pairs = {one["row"]: one["difference"]["value"] for one in found["pairs"]}
+    assert pairs == {"same - base": 0, **{f"worse - {n}": -gain for n in ("base", "same")}}
+    for name in ("table.md", "table.csv"):
+        compare(*systems, "--pairs", "--write", name)
+        assert "worse - same" in Path(name).read_text()
+    assert "worse - same" in capsys.readouterr().out
+
+
+def test_a_flag_that_is_given_twice_loses_none():
+    for flag, value in (("--target-lang", "de"), ("--scores", "ter"), ("--generated", "out.txt")):
+        given = ["--generated", "hyp.txt"] if flag == "--generated" else ["--scores", "bleu", *TEXT]
+        with pytest.raises(SystemExit) as ended:
+            score(*given, flag, value)
+        assert ended.value.code == 2
+    with pytest.raises(UserError, match="--dropout is given twice"):
+        flags_of(["--dropout", "0.1", "--dropout", "0.2"])

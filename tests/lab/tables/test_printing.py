@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 
+from fairseq_hybrid_attn.lab.files.provenance import trained_on
 from fairseq_hybrid_attn.lab.scores.statistics import Estimate
 from fairseq_hybrid_attn.lab.tables.measuring import ColumnHead, Number, TableNumbers
 from fairseq_hybrid_attn.lab.tables.printing import as_csv, as_json, as_markdown, as_terminal
@@ -145,3 +146,28 @@ def test_json_has_everything():
     assert second["state"] == "data changed" and second["difference"]["half"] == 1.0
     assert "p" in second["difference"] and "p" not in second["ours"]
     assert "a note" in content["notes"]
+
+
+def test_seeds_and_times_of_unlike_devices_are_marked_and_told():
+    gpu, compiled = "1 GPU, fp16, A", "1 GPU, fp16, compiled, A"
+    alike = replace(BASE, trained_on=(gpu,), updates=100.0)
+    for other, mark, marked in [
+        ((gpu,), "", ""),
+        ((compiled,), "", "2:01 min‡"),
+        ((gpu, compiled), "‡", "2:01 min‡"),
+    ]:
+        faster = replace(E1, state="done", trained_on=other, updates=100.0, training_seconds=121.0)
+        text = as_terminal(replace(TABLE, is_own=True, numbers=(alike, faster)))
+        assert ("31.50 ± 0.50‡" in text) == bool(mark)
+        assert ("2:01 min‡" in text) == ("2 h 1 min‡" in text) == bool(marked)
+        assert (compiled in text) == bool(marked)
+
+
+def test_a_result_tells_what_it_was_trained_on():
+    here = {"processor": "EPYC", "gpus": ["H200", "H200"]}
+    for devices, expected in {
+        "CPU, 1 thread": "CPU, 1 thread, EPYC",
+        "2 GPUs, fp16": "2 GPUs, fp16, H200",
+    }.items():
+        assert trained_on({"devices": devices, "hardware": here}) == expected
+    assert trained_on({}) == ""

@@ -1,14 +1,18 @@
 """What the commands say of stale runs, and what the user can do about them."""
 
 import json
+import os
 import re
+import shutil
 
 import pytest
 from made_runs import MadeWorkspace, write_lines
 from workspaces import write_yaml
 
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.files.processes import locked
 from fairseq_hybrid_attn.lab.runs import scheduler
+from fairseq_hybrid_attn.lab.runs.status import identity
 
 HERE = ("reproduce", "toy/table1", "--columns", "bleu", "--device", "cpu")
 
@@ -62,9 +66,55 @@ def test_redo_deletes_what_is_there_and_resumes_what_is_begun(stale, monkeypatch
         assert not stale.run(row, seed=seed).folder.begun.exists()
 
 
-def test_a_run_of_the_other_direction_is_stale(made):
+def test_redo_deletes_nothing_while_a_process_is_at_work(stale):
+    told = pytest.raises(UserError, match=rf"plain/bleu/seed1: process .*kill {os.getpid()} ")
+    with locked(stale.run("plain").folder.lock, print), told:
+        stale.hybrid(*HERE, "--redo")
+    assert stale.run("ours").folder.result.exists()
+
+
+def test_a_run_of_the_other_direction_is_another_run(made):
     printed = made.hybrid(*HERE, "--source-lang", "en", "--dry-run")
-    assert "ours/bleu/seed1: stale (data and direction changed); left as it is" in printed
+    assert "ours/bleu/seed1 in full@text.en-de: not begun" in printed
+    assert "ours/bleu/seed1: done" in made.hybrid(*HERE, "--dry-run")
+
+
+@pytest.fixture
+def recorded(made):
+    """The runs of two seeds, with the text that they were begun with."""
+    for row in ("plain", "ours"):
+        for seed in (1, 2):
+            run = made.run(row, seed=seed)
+            begun = {"identity": identity(run), "workspace": run.workspace.as_record()}
+            run.folder.begun.write_text(json.dumps({**begun, "settings": run.settings.as_dict()}))
+    return made
+
+
+def test_runs_are_found_when_their_text_or_folder_is_renamed(recorded):
+    (recorded.folder / "text").rename(recorded.folder / "other")
+    (recorded.folder / "out").rename(recorded.folder / "moved")
+    where = ("--configs", "configs", "--text", "other", "--output", "moved")
+    printed = recorded.hybrid(*HERE, *where, "--dry-run")
+    assert "plain/bleu/seed1 in full@text: done" in printed and "of which 0 to do" in printed
+    assert "ours/bleu/seed3 in full@text: not begun" in recorded.hybrid(
+        *HERE, *where, "--seeds", "3,", "--dry-run"
+    )
+    recorded.hybrid("table", "toy/table1", *where)
+    (recorded.folder / "other/train.de").write_text("another\n")
+    printed = recorded.hybrid(*HERE, *where, "--dry-run")
+    assert "plain/bleu/seed1: not begun" in printed
+
+
+def test_a_second_text_of_one_name_has_runs_of_its_own(recorded):
+    second = recorded.folder / "second/text"
+    shutil.copytree(recorded.folder / "text", second)
+    where = ("--configs", "configs", "--text", "second/text", "--output", "out")
+    assert "seed1: done" in recorded.hybrid(*HERE, *where, "--dry-run")
+    (second / "train.de").write_text("another\n")
+    printed = recorded.hybrid(*HERE, *where, "--dry-run")
+    assert re.search(r"ours/bleu/seed1 in full@text\.\w{8}: not begun", printed)
+    (recorded.folder / "text/train.de").write_text("changed where it is\n")
+    assert "seed1: stale (data changed)" in recorded.hybrid(*HERE, "--dry-run")
 
 
 def test_runs_are_checked_with_the_profile_and_the_text_that_they_had(stale):

@@ -1,5 +1,7 @@
 """Interrupted and resumed, or in several processes, training gives the same as in one run."""
 
+import re
+
 import pytest
 import torch
 from cli import train, train_in_two_processes, weights
@@ -50,6 +52,16 @@ def test_patience_is_kept(corpus, tmp_path):
     train(corpus, "model", *flags, 12, cwd=tmp_path)
     assert (tmp_path / "model/checkpoint4.pt").exists()
     assert not (tmp_path / "model/checkpoint5.pt").exists()
+
+
+@pytest.mark.slow
+def test_dense_checkpoints_do_not_validate_more_often(corpus, tmp_path):
+    flags = ["transformer_mma", *BY_UPDATES, "--max-update", 11]
+    flags += ["--validate-interval-updates", 4, "--keep-interval-updates", -1]
+    said = train(corpus, "model", *flags, cwd=tmp_path).stdout
+    validated = re.findall(r"valid on 'valid' subset .* num_updates (\d+)", said)
+    assert validated == ["4", "8", "11"]
+    assert sorted(numbered_checkpoints(tmp_path / "model")) == [3, 6, 9]
 
 
 def test_every_validation_is_of_the_same_sentences(corpus):

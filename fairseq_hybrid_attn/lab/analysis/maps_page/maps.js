@@ -86,7 +86,9 @@
   function chosen(panel) {
     const model = models[panel.selects.model.value];
     panel.description.textContent = model.description;
-    const map = model.sentences[one("sentence").value].maps[one("unit").value][one("kind").value];
+    const { sentence } = sentences[one("sentence").value];
+    const maps = model.sentences.find((other) => other.sentence === sentence)?.maps;
+    const map = maps?.[one("unit").value][one("kind").value];
     for (const name of ["layer", "branch", "head"]) {
       panel.selects[name].closest("label").hidden = !map;
     }
@@ -212,7 +214,7 @@
     say("top", top === 1 ? "1" : top.toFixed(4));
     for (const [panel, choice] of shown) {
       if (choice) plot(panel, choice, top);
-      else panel.plot.textContent = "This model has no such attention.";
+      else panel.plot.textContent = "This model has no such attention to this sentence.";
     }
   }
 

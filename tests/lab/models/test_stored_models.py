@@ -96,7 +96,7 @@ def test_lines_in_lines_out():
     ("text", "tokens"),
     [
         ("Zwei Hunde spielen im Schnee.", "zwei hunde spielen im schnee ."),
-        ("Ein \"Hund\", so groß & alt.", "ein &quot; hund &quot; , so groß &amp; alt ."),
+        ('Ein "Hund", so groß & alt.', "ein &quot; hund &quot; , so groß &amp; alt ."),
     ],
 )
 def test_text_and_its_tokens_are_the_same_to_a_model_of_given_tokens(translator, text, tokens):

@@ -39,26 +39,25 @@ def snippet(page: str, first_line: str) -> str:
     return code
 
 
-def test_the_readme_shows_what_its_commands_print():
-    """Those with a dollar before them; `scripts/demo.sh` is too long for a test."""
-    found = re.findall(r"^    \$ ((?:.*\\\n)*.*)\n((?:    [^$\n].*\n)+)", README, re.MULTILINE)
-    shown = {command: output for command, output in found if "demo.sh" not in command}
-    assert len(shown) == 2
-    for command, output in shown.items():
-        program = subprocess.run(command, shell=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        assert textwrap.dedent(output).rstrip() in program.stdout, command
-
-
-def test_the_differences_in_the_readme_are_those_of_the_numbers_beside_them():
-    """As shown, rounded."""
-    rows = re.findall(
-        r"^\| (?:Transformer|MMA|HySAN e1|Hybrid gate) \|(.*)\|$", README, re.MULTILINE
+def test_the_readme_begins_with_commands_and_what_they_print(tmp_path):
+    """The first block, run as one script."""
+    block = textwrap.dedent(re.search(r"(?:^    .*\n)+", README, re.MULTILINE)[0]).splitlines()
+    commands = [line.removeprefix("$ ") for line in block if line.startswith("$ ")]
+    printed = [line for line in block if not line.startswith("$ ")]
+    (tmp_path / "models").symlink_to(ROOT / "models")
+    script = "\n".join(["set -e", *commands])
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=True
     )
-    assert len(rows) == 4
-    for row in rows:
-        numbers = [float(cell.partition("±")[0]) for cell in row.split("|")]
-        for with_, without, difference in (numbers[:3], numbers[3:]):
-            assert round(with_ - without, 1) == difference
+    assert len(printed) == 4 and done.stdout.splitlines() == printed
+
+
+def test_the_readmes_attention_is_a_program():
+    scope = {}
+    for code in snippets("README.md"):
+        exec(code, scope)
+    x = torch.randn(2, 7, 128)
+    assert scope["attention"](x, need_weights=False)[0].shape == x.shape
 
 
 def test_links_have_targets():

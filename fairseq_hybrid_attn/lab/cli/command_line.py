@@ -147,12 +147,12 @@ def _run(words: list[str]) -> None:
             parser.error(f"{misplaced[0]} is of fairseq-hybrid {name}: write it before --")
     args.others = others
     args.command_line = ["fairseq-hybrid", *words]
-    args.given = _given(parser, args)
+    args.typed = _typed(parser, args)
     args.user_dir = import_user_dir(args.user_dir)
     _module(name).run(args)
 
 
-def _given(parser: argparse.ArgumentParser, args: argparse.Namespace) -> dict[str, list[str]]:
+def _typed(parser: argparse.ArgumentParser, args: argparse.Namespace) -> dict[str, list[str]]:
     """By names, the options that have not their defaults, as words of a command line."""
     found: dict[str, list[str]] = {}
     for action in parser._actions:

@@ -26,7 +26,7 @@ from ..files.yaml_files import config_file, merge, read_mapping
 
 PARTS = ("train", "valid", "test")
 #: Keys of a recipe on which the result does not depend.
-_ABOUT = ("expect", "about", "scores", "licence", "notes")
+_ABOUT = ("expect", "about", "scores", "licence", "notes", "given_by")
 NAMED_TEST = "test."  # before the names of test sets, if there are several: test.news
 
 
@@ -131,6 +131,8 @@ class Corpus:
     reader: Literal["iwslt14", "wmt14", "wmt17", "aspec", "own"]
     tokenizer: dict[str, Annotated[str, fault_of_tokeniser]]
     subwords: Subwords
+    # The tokeniser that made the tokens of given text, for what a user types.
+    given_by: Annotated[str, fault_of_tokeniser] | None = None
     archives: tuple[Archive, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     clean: Clean = field(default_factory=Clean)

@@ -9,7 +9,8 @@ At the end of an epoch, fairseq writes checkpointEPOCH.pt and no checkpoint_EPOC
 
 The result is for fairseq-generate, fairseq-validate and fairseq-train --finetune-from-model.  It is
 the checkpoint with the most updates, with the averaged weights and without the optimizer's state.
-Half-precision weights become float32.
+Half-precision weights become float32.  Means are taken in double precision: of three checkpoints or
+more, they differ from those of fairseq's script in the last bits.
 """
 
 from __future__ import annotations

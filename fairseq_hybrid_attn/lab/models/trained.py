@@ -24,7 +24,7 @@ from ..corpora.definition import Archive, Corpus, Subwords
 from ..corpora.manifest import Manifest, read_manifest
 from ..corpora.own import own_corpus
 from ..corpora.subwords import model_name, splitter
-from ..corpora.tokenisers import tokeniser
+from ..corpora.tokenisers import detokeniser, tokeniser
 from ..files.checkpoints import read_checkpoint, setting
 from ..files.checksums import sha256
 from ..files.json_files import read_json
@@ -94,12 +94,20 @@ class TrainedModel:
 
     def shown(self, language: str) -> Callable[[str], str]:
         """The function that shows a word as in text: Moses writes ``&apos;`` for an apostrophe."""
-        moses = self.manifest and self.manifest.tokenizer[language] in ("moses", "given")
+        moses = self.manifest and self.manifest.tokenizer.get(language) in ("moses", "given")
         return html.unescape if moses else str
 
     def preparation(self, language: str) -> Callable[[str], str]:
-        """The function that turns a line of text into subwords with spaces between."""
-        tokenise = tokeniser(self.treatment.tokenizer[language], language)
+        """The function that turns a line of text into subwords with spaces between.
+
+        If the training text was given in tokens and its recipe names their tokeniser, the line may
+        be text or tokens: tokens become text first, so that both end as the same tokens.
+        """
+        kind, made_by = self.treatment.tokenizer[language], self.treatment.recipe.get("given_by")
+        tokenise = tokeniser(kind, language)
+        if kind == "given" and made_by:
+            undo, again = detokeniser(made_by, language), tokeniser(made_by, language)
+            tokenise = lambda line: again(undo(line))  # noqa: E731
         split = splitter(self.subwords.kind, self.subword_files[language])
         if self.treatment.lowercase:
             return lambda line: split(tokenise(line).lower())
@@ -214,6 +222,7 @@ def corpus_like(trained: TrainedModel, recipe: Corpus, text: Path | Sequence[Pat
     return replace(
         own_corpus(recipe, text, *trained.languages),
         tokenizer=dict(about.tokenizer),
+        given_by=about.recipe.get("given_by"),
         lowercase=about.lowercase,
         subwords=trained.subwords,
         scores=tuple(about.recipe["scores"]),

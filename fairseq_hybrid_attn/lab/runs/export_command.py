@@ -192,12 +192,23 @@ def beginning(trained: TrainedModel, model: Module, output: Path, arch: str | No
     about, parameters = trained.treatment, sum(weight.numel() for weight in model.parameters())
     pairs = f"{about.counts['train']:,} sentence pairs of " if about.counts else ""
     place = shlex.quote(without_folders(str(output)))
+    flags = trained.settings["train"]
+    without = [side for side in ("encoder", "decoder") if flags.get(f"no-{side}-positions")]
+    if flags.get("no-token-positional-embeddings"):
+        without = ["encoder", "decoder"]
+    no_positions = f", without positional embeddings ({', '.join(without)})" * bool(without)
+    kind = about.tokenizer[about.source]
+    taken = f"Lines are text, which is split into words by `{kind}`."
+    if kind == "given":
+        taken = "Lines are tokens with spaces between, as in its training text."
+        if made_by := about.recipe.get("given_by"):
+            taken = f"Lines are text, or its tokens by `{made_by}`: both translate alike."
     return [
         *(f"# {output.name}: {about.source} to {about.target}", ""),
         f"`{arch}`, {parameters:,} parameters in half precision, trained on",
-        f"{pairs}{about.corpus}.",
+        f"{pairs}{about.corpus}{no_positions}.",
         f"Its flags are in `{BEGUN}`, the treatment of the text in `{MANIFEST}`.",
-        *("", f"    fairseq-hybrid translate {place} < text.{about.source}", ""),
+        *("", f"    fairseq-hybrid translate {place} < text.{about.source}", "", taken, ""),
     ]
 
 

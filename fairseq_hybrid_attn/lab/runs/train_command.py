@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         compare(plan, how, args.write)
         if len(plan.table.rows) == 1 and not (how.dry_run or how.prepare_only):
-            ours = [words for name, words in args.given.items() if name not in ("redo", "write")]
+            ours = [words for name, words in args.typed.items() if name not in ("redo", "write")]
             words = ["fairseq-hybrid", "compare", *itertools.chain(*ours), system, "ANOTHER"]
             words += ["--", *flags] if flags else []
             print(f"\nCompare it with another system: {shlex.join(words)}")

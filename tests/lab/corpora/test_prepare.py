@@ -155,7 +155,7 @@ def test_empty_lines_and_characters_that_some_take_for_line_ends(no_preprocess, 
 def test_other_forms_of_the_same_text_give_the_same(text, prepared, no_preprocess, tmp_path):
     forms = {
         "crlf": lambda content: content.replace(b"\n", b"\r\n"),
-        "bom, no last newline": lambda content: b"\xef\xbb\xbf" + content[:-1],
+        "bom and no last newline": lambda content: b"\xef\xbb\xbf" + content[:-1],
         "gz": gzip.compress,
         "two files": bytes,
     }

@@ -92,6 +92,19 @@ def test_lines_in_lines_out():
         assert float(first[0]) >= float(second[0])
 
 
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("Zwei Hunde spielen im Schnee.", "zwei hunde spielen im schnee ."),
+        ('Ein "Hund", so groß & alt.', "ein &quot; hund &quot; , so groß &amp; alt ."),
+    ],
+)
+def test_text_and_its_tokens_are_the_same_to_a_model_of_given_tokens(translator, text, tokens):
+    assert translator.pieces(text) == translator.pieces(tokens)
+    ((one,),) = translator.translate([text])
+    assert " ".join(one.source) == tokens
+
+
 def test_a_terminal_is_answered_line_by_line(monkeypatch, capsys):
     read, lines = [], [*examples(FIRST)][:2]
 

@@ -298,8 +298,6 @@ def test_mistakes_are_reported(corpus, run_probe, tmp_path):
         "--hidden a": "--hidden a: use numbers",
         "--hidden 5,-1": "--hidden: give numbers from 0",
         "--dropout 1": "--dropout: give rates",
-        "--json no/such/folder.json": "there is no directory",
-        "--figure f.xyz": "ends in one of",
     }
     check_refusals(mistakes.items(), lambda flags: run_probe(*flags.split()))
     for sentence, said in {

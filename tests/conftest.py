@@ -1,16 +1,27 @@
-"""What holds for all tests: one thread, Ctrl-C, long files first, and two fixtures."""
+"""What holds for all tests: one thread, Ctrl-C, seeds, long files first, and two fixtures."""
 
 import os
+import random
 import signal
 
 # Before torch is imported: small models are slower with more threads than one.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import numpy as np
 import pytest
+import torch
 import torch.nn.functional as F
 
 # A shell's background jobs, and all that they start, ignore Ctrl-C; the tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def seeds():
+    """Let a test draw the same numbers in every run, alone or after others."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
 
 
 @pytest.fixture

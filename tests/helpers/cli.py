@@ -1,8 +1,19 @@
 """fairseq's commands and ours, run as a user runs them: each in a separate process.
 
-A new process takes seconds to import fairseq.  These are forked from a server that has imported it
-and has done nothing else; so are the programs that they start themselves.  Our commands that only
-read and print run in the tests' own process.
+A new process takes seconds to import fairseq, and a test of a table starts dozens.  So ``run``,
+which tests call, has three ways:
+
+* ``run_here``: our commands that only read and print run in the tests' own process;
+* ``run_forked``: others are forked from SERVER, a process that has imported fairseq and has done
+  nothing else.  There, ``_serve`` sets up what a new process would have: files as its streams, its
+  folder, environment and arguments;
+* a new process, if environment variables are given, which a module may read on import.
+
+Our commands start programs of fairseq by ``subprocess.Popen`` in ``lab.files.processes``.  In a
+forked process ``_fork`` takes its place, and forks again.  A test that needs the real one names a
+command by ``command`` and runs it itself.
+
+The rest of this file is what tests train: small models, and text of letters and its reversal.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def probe(
     vectors: Tensor,
     file: TaskFile,
     settings: ProbeSettings,
-    seeds: Iterable[int] = (1, 2, 3),
+    seeds: Iterable[int],
 ) -> list[Fit]:
     """Train a classifier for each seed on the vectors ``[sentences, d]`` of a task's sentences.
 

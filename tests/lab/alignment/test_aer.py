@@ -174,7 +174,6 @@ def test_refusals(files, capsys):
             ("ours --source text", "both --source and --target"),
             ("ours --source text --target short", "text has 3 lines, but short has 1"),
             ("ours --json gold", "one of the inputs"),
-            ("ours --gold missing", "missing cannot be read"),
             ("ours --gold short", "has 1 lines, but there are 3 sentences"),
             ("long --source text --target text", "long, line 3: link 0-0 is beyond the sentence"),
             ("ours short", "short has 1 lines, but ours has 3"),

@@ -155,7 +155,6 @@ def test_refusals(folder, monkeypatch):
         [
             ("", "give text to align: --trainpref"),
             ("--trainpref train --testpref train", "must differ"),
-            ("--trainpref nowhere", "nowhere.de cannot be read"),
             ("--trainpref odd", "odd.de has 1 lines, but odd.en has 2"),
             ("--trainpref train --align-suffix de", "one of the inputs"),
             ("--trainpref train --word-suffix align", "writes there too"),

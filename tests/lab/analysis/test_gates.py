@@ -280,7 +280,6 @@ def test_mistakes(in_data, refuses):
             "gate1.pt --tags ten.tags": "has 10 lines, but there are 4",
             "gate1.pt --tags wrong.tags": "line 1 has 3 tags, its sentence 2 words; line 4 has 0",
             "gate1.pt --tags ten.tags --source ten.de --target ten.en": "line 5 .*; …",
-            "gate1.pt --tags no.tags": "cannot be read",
             "gate1.pt --tags text.de --tagger de": "one of --tags",
             "gate1.pt --write-tags t": "give both",
             "gate1.pt --tagger de --write-tags t --json t": "--json writes there too",

@@ -359,7 +359,6 @@ MISTAKES = {
     "stock.pt": "nothing to do",
     "stock.pt --figures link": "--figures link cannot be made",
     "stock.pt --page text.de": "one of the inputs",
-    "stock.pt --figures text.de": "--figures text.de cannot be made",
 }
 
 

@@ -22,7 +22,6 @@ def test_files_that_do_not_fit(tmp_path):
 
     wrong = ('{"news": 9, "talks": 0}', '{"news": "9"}', "[9]", "{}")
     refusals = [(content, "name sets and numbers") for content in wrong]
-    refusals += [("news", "cannot be read")]
     refusals += [('{"news": 3, "talks": 5}', "8 sentences, the test text 9")]
     check_refusals(refusals, read)
     with pytest.raises(UserError, match="does not exist"):

@@ -220,8 +220,6 @@ def test_missing_package(monkeypatch, tmp_path):
 
 
 def test_mistakes_show_before_files_are_touched(tmp_path):
-    with pytest.raises(UserError, match="cannot be read"):
-        tokenise_file(tmp_path / "in", tmp_path / "out", "none", "en", workers=1)
     (tmp_path / "in").write_text("text\n")
     with pytest.raises(UserError, match="not for de"):
         tokenise_file(tmp_path / "in", tmp_path / "out", "jieba", "de", workers=1)

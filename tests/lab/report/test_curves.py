@@ -202,7 +202,7 @@ def test_files_of_a_name_are_one_run(runs, capsys):
     assert scored["signature"] == "bleu|x"
     assert found["b b", "loss", "training", "train"]["values"] == [8, None]
     said = capsys.readouterr().out
-    assert "b b: loss (training): diverged; no finite number from update 100 on" in said
+    assert "b b: loss (training): diverged" in said and "update 100" in said
     assert "checkpoints: bleu|x" in said and "20.500 at 150" in said
     assert "1.000 at 150" not in said  # of a second validation set
 
@@ -229,14 +229,12 @@ def test_mistakes_are_reported(runs, capsys):
     mistakes = {
         "a=a.log a=a.log": "twice",
         "a=nothing.log": "cannot be read",
-        "a=nothing.json": "cannot be read",
         "a=empty.log": "has no training records",
         "a=other.log": "--log-format json",
         "a=other.json": "has no curve",
         "a=broken.json": "its curve is invalid",
         "a=.": "is not a run's folder",
         "a=a.log --panels aer": "there are loss, bleu",
-        "a=a.log --figure a.txt": ".png, .pdf, .svg",
         "a=a.log --json a.log": "one of the inputs",
     }
     check_command_refusals(mistakes.items(), "curves")

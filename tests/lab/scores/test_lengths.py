@@ -149,9 +149,6 @@ def test_mistakes_are_reported(folder):
     write(folder / "short", GOOD[:3])
     mistakes = {
         "--hypotheses a=short": "short: 3 lines, but the reference has 24",
-        "--figure figure.gif": ".png, .pdf, .svg",
-        "--figure none/figure.png": "no directory",
-        "--write x.json --figure x.json": "writes there too",
         "--source short": "the source: 3 lines, but",
     }
     check_command_refusals(mistakes.items(), "score", "--by-length", *FILES, *SYSTEMS)

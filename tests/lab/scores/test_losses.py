@@ -76,15 +76,12 @@ def by_hand(path):
 
 
 MISTAKES = {
-    "a=none.pt": "none.pt: there is no such file or folder",
-    "a=text.de": "text.de cannot be loaded as a checkpoint",
     "a=mma.pt b=./mma.pt": "mma.pt is given twice",
     "a=mma.pt --gen-subset none": "--gen-subset none",
     "a=mma.pt --gen-subset long": "sentence 2: longer than the model takes",
     "a=mma.pt --gen-subset single": "an interval needs two sentences",
     "a=mma.pt --gen-subset uneven": "cannot be measured on bin",
     "a=no-criterion.pt --gen-subset long": "no-criterion.pt cannot be measured on bin",
-    "a=mma.pt --json mma.pt": "one of the inputs",
     "a=mma.pt --json bin/single.de-en.en.bin": "one of the inputs",
 }
 

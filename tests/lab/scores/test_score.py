@@ -18,7 +18,7 @@ from sacrebleu.significance import PairedTest
 from sacrebleu_command import sacrebleu_command
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.cli.command_line import COMMANDS, main
+from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.config.own_tables import flags_of
 from fairseq_hybrid_attn.lab.corpora.words import join_subwords
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric, language
@@ -261,10 +261,6 @@ def test_lines_end_at_newlines_only():
     assert bleu(*TEXT, reference="odd.txt") == pytest.approx(expected, abs=1e-8)
     write_generated(odd)
     assert bleu(*generated(), reference="odd.txt") == pytest.approx(100)
-    # Of Windows, and without one at the end.
-    Path("hyp.txt").write_bytes("\r\n".join(REFERENCE).encode())
-    assert bleu(*TEXT, *OUT) == pytest.approx(100)
-    assert Path("out.hyp").read_text().split("\n") == [*REFERENCE, ""]
 
 
 def test_languages_without_spaces_are_segmented_by_sacrebleu():
@@ -288,9 +284,6 @@ def test_languages_without_spaces_are_segmented_by_sacrebleu():
 def test_refusals():
     write("three.txt", HYPOTHESES[:3])
     write("long.txt", ["x"] * 9)
-    write("empty.txt", [])
-    Path("latin.txt").write_bytes(b"one\ncaf\xe9\n")
-    Path("folder").mkdir()
     write_generated(HYPOTHESES)
     write("killed.txt", ["S-0\tx"])
     write("cut.txt", ["H-0\t-0.1\tx", "H-1"])
@@ -325,14 +318,9 @@ def test_refusals():
                 f"{text} --reference ref.txt three.txt",
                 "reference 2: 3 lines, but the reference has 4",
             ),
-            ("--hypotheses nowhere.txt", "nowhere.txt cannot be read: No such file"),
-            (f"{text} --reference folder", "folder cannot be read: Is a directory"),
-            (f"{text} --reference empty.txt", "empty.txt is empty"),
-            ("--hypotheses latin.txt", "latin.txt, line 2: not UTF-8 .byte 0xe9"),
             ("--hypotheses three.txt", "three.txt: 3 lines, but the reference has 4"),
             (f"{text} --json ref.txt", "--json ref.txt: ref.txt is one of the inputs"),
             (f"{text} --hypotheses-out ./hyp.txt", "is one of the inputs"),
-            (f"{text} --json x --hypotheses-out x", "--json writes there too"),
         ],
         *command,
     )
@@ -350,19 +338,6 @@ def test_refusals():
         ],
         *(*command, "--subwords", "none", "--tokenizer", "none", "--generated"),
     )
-
-
-def test_help_lists_every_command_in_a_line_of_80_columns(capsys):
-    for arguments, code in (["--help"], 0), ([], 2), (["scores"], 2):
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        assert ended.value.code == code
-    out, err = capsys.readouterr()
-    assert "no command 'scores'; did you mean score" in err
-    lines = out.splitlines()
-    assert max(map(len, lines)) <= 80
-    listed = [line.split()[0] for line in lines if line.startswith("  ")]
-    assert [name for name in listed if name in COMMANDS] == list(COMMANDS)
 
 
 def test_language_codes():

@@ -58,15 +58,19 @@ def write_preparation(trained: TrainedModel, parts: Parts, folder: Path) -> None
     source, target = trained.languages
     given = list(parts.codes or parts.sentencepiece)
     one = len({path.read_bytes() for path in trained.dictionaries.values()}) == 1
-    kind = "subword-nmt" if parts.codes else "sentencepiece-bpe"
-    subwords = Subwords(kind, size=1, joint=len(given) == 1, joined_dictionary=one)
+    subwords = Subwords(
+        "subword-nmt" if parts.codes else "sentencepiece-bpe",
+        size=1,
+        joint=len(given) == 1,
+        joined_dictionary=one,
+    )
     for name in ("bin", "subwords"):
         (folder / name).mkdir(parents=True)
     for path in trained.dictionaries.values():
         shutil.copyfile(path, folder / "bin" / path.name)
     for path, language in zip(given, trained.languages, strict=False):
         if parts.sentencepiece:
-            splitter(kind, path)
+            splitter(subwords.kind, path)
         _copy_codes(path, folder / "subwords" / model_name(subwords, language))
     corpus = replace(
         load_corpus("own", CONFIGS),

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from unittest.mock import patch
 
 import torch
@@ -87,7 +87,7 @@ def heading(settings: Settings) -> dict:
     """Return what every result file begins with."""
     return {
         "format": FORMAT,
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "settings": asdict(settings),
         "machine": machine(settings),
         "versions": provenance.versions() | provenance.installed(*TOOLKITS),

@@ -4,7 +4,8 @@ A checkpoint that someone else made can bring code in three ways.  Once ``models
 fairseq's own commands close them as well:
 
 - Its pickle.  Since version 2.6, torch unpickles only classes that it knows or has been told to
-  trust.  :func:`allow_fairseq_checkpoints` names the few harmless ones that fairseq stores.
+  trust, unless it is asked otherwise, as by fairseq's main branch.
+  :func:`allow_fairseq_checkpoints` names the few harmless ones that fairseq stores.
 - Its settings.  fairseq passes some thirty of them to ``eval``; all its modules that are loaded
   get :func:`plain_value` in its place.  :func:`check_contents` refuses such settings earlier.
 - A format of text, ``fasta``, that fairseq reads by a command of the shell.
@@ -36,6 +37,7 @@ from fairseq.distributed.utils import _TensorPlaceholder
 from fairseq.trainer import Trainer
 
 from .errors import UserError, few
+from .fairseq_check import COPIES
 from .pruning import SETTINGS, check_pruning
 
 #: Settings that fairseq passes to ``eval`` if they are strings.
@@ -88,10 +90,22 @@ def guard_fairseq() -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith("fairseq."):
             module.eval = plain_value  # type: ignore[attr-defined]  # found before Python's own
+    checkpoint_utils.torch = _SafeTorch()
     checkpoint_utils.load_checkpoint_to_cpu = _checked(checkpoint_utils.load_checkpoint_to_cpu)
     load_models = checkpoint_utils.load_model_ensemble_and_task
     checkpoint_utils.load_model_ensemble_and_task = _fitting(load_models)
     Trainer.load_checkpoint = _resuming(Trainer.load_checkpoint)
+
+
+class _SafeTorch:
+    """torch for fairseq's loading, some versions of which ask it to run code."""
+
+    def __getattr__(self, name: str):
+        return getattr(torch, name)
+
+    @staticmethod
+    def load(*args, **kwargs):
+        return torch.load(*args, **{**kwargs, "weights_only": True})
 
 
 def _checked(load: Callable) -> Callable:
@@ -111,7 +125,7 @@ def _checked(load: Callable) -> Callable:
         check_contents(path, state, weights=whole)
         model = (state.get("cfg") or {}).get("model")
         for name in ("compile", "new_weights"):  # of its training, not of its use
-            if model is not None and hasattr(model, "get") and model.get(name):
+            if model is not None and hasattr(model, "get") and name in model:
                 model[name] = False
         return state
 
@@ -224,7 +238,7 @@ def check_archive(path: str | os.PathLike) -> None:
 
 
 #: Copies of an encoder layer's weights, by which fairseq 0.12.2 goes a faster way.
-_COPIES = re.compile(r"(.*\.)?layers\.\d+\.((in|out)_proj|fc[12])_(weight|bias)")
+_COPIES = re.compile(rf"(.*\.)?layers\.\d+\.({'|'.join(COPIES)})")
 
 
 def check_contents(path: str | os.PathLike, state: dict, *, weights: bool = True) -> None:

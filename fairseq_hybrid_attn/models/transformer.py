@@ -86,6 +86,8 @@ class PlannedModel:
     A subclass names fairseq's class after this one among its bases, which builds the model.
     """
 
+    new_weights = False
+
     @classmethod
     def plan(cls, cfg: TransformerConfig, faults: Faults) -> Plans:
         """Return what each self-attention does.
@@ -162,7 +164,8 @@ class PlannedModel:
         With ``--new-weights``, those that a Transformer lacks may be missing.
         """
         pruning = pruning_of(self, state_dict)
-        for name, weight in self.state_dict().items() if self.new_weights else ():
+        weights = self.state_dict() if self.new_weights else {}  # type: ignore[attr-defined]
+        for name, weight in weights.items():
             if is_new(name):
                 state_dict.setdefault(name, weight)
         return super().load_state_dict(state_dict, strict, model_cfg=pruning)  # type: ignore[misc]

@@ -123,7 +123,7 @@ def run_here(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess:
     out, err = io.StringIO(), io.StringIO()
     status: object = 0
     streams = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
-    with contextlib.chdir(cwd), streams[0], streams[1]:
+    with changed_folder(cwd), streams[0], streams[1]:
         try:
             main(arguments)
         except SystemExit as end:  # a UserError is one
@@ -132,6 +132,16 @@ def run_here(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess:
         err.write(f"{status}\n")
         status = 1
     return subprocess.CompletedProcess(arguments, status or 0, out.getvalue(), err.getvalue())
+
+
+@contextlib.contextmanager
+def changed_folder(folder: Path):
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def run_forked(

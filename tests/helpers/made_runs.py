@@ -12,6 +12,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+from cli import changed_folder
 from sacrebleu.metrics import BLEU
 from workspaces import write_configs
 
@@ -152,7 +153,7 @@ class MadeWorkspace:
         words = [str(word) for word in arguments]
         if "--output" not in words:
             words += ["--configs", "configs", "--text", "text", "--output", "out"]
-        with contextlib.chdir(self.folder), contextlib.redirect_stdout(io.StringIO()) as printed:
+        with changed_folder(self.folder), contextlib.redirect_stdout(io.StringIO()) as printed:
             main(words)
         return printed.getvalue()
 

@@ -10,9 +10,12 @@ from ...errors import UserError
 
 
 def sha256(path: Path) -> str:
+    found = hashlib.sha256()
     try:
         with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            while block := file.read(1 << 20):
+                found.update(block)
+            return found.hexdigest()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
 

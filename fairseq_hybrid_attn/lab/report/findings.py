@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 from ...errors import UserError
@@ -115,7 +115,7 @@ def measure(
     found = [look_into(*of_model) for of_model in each]
     return Findings(
         command=list(asked.command),
-        made=datetime.now(UTC).isoformat(timespec="seconds"),
+        made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         about=test_set.about,
         versions=provenance.versions(),
         code=provenance.code(),

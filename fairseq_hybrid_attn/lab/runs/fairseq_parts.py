@@ -58,31 +58,48 @@ def write_preparation(trained: TrainedModel, parts: Parts, folder: Path) -> None
     source, target = trained.languages
     given = list(parts.codes or parts.sentencepiece)
     one = len({path.read_bytes() for path in trained.dictionaries.values()}) == 1
-    kind = "subword-nmt" if parts.codes else "sentencepiece-bpe"
-    subwords = Subwords(kind, size=1, joint=len(given) == 1, joined_dictionary=one)
+    subwords = Subwords(
+        "subword-nmt" if parts.codes else "sentencepiece-bpe",
+        size=1,
+        joint=len(given) == 1,
+        joined_dictionary=one,
+    )
     for name in ("bin", "subwords"):
         (folder / name).mkdir(parents=True)
     for path in trained.dictionaries.values():
         shutil.copyfile(path, folder / "bin" / path.name)
     for path, language in zip(given, trained.languages, strict=False):
         if parts.sentencepiece:
-            splitter(kind, path)
+            splitter(subwords.kind, path)
         _copy_codes(path, folder / "subwords" / model_name(subwords, language))
     corpus = replace(
         load_corpus("own", CONFIGS),
-        **{"name": trained.binary.resolve().name, "own": True, "lowercase": parts.lowercase},
-        **{"source": source, "target": target, "scores": standard_scores(target)},
+        name=trained.binary.resolve().name,
+        own=True,
+        source=source,
+        target=target,
+        lowercase=parts.lowercase,
+        scores=standard_scores(target),
         tokenizer={source: parts.tokenizer[0], target: parts.tokenizer[-1]},
         subwords=subwords,
     )
     made = {path.relative_to(folder).as_posix(): sha256(path) for path in folder.glob("*/*")}
-    nothing = ("counts", "tests", "expected", "differences", "dropped", "archives", "versions")
+    unknown: dict = {
+        name: {} for name in ("counts", "tests", "expected", "differences", "dropped", "archives")
+    }
     manifest = Manifest(
-        **{"corpus": corpus.name, "own": True, "source": source, "target": target},
-        **{"subwords": asdict(subwords), "tokenizer": corpus.tokenizer},
-        **{"lowercase": corpus.lowercase, "files": made, "recipe": corpus.resolved()},
-        **dict.fromkeys(nothing, {}),
+        corpus=corpus.name,
+        own=True,
+        source=source,
+        target=target,
+        subwords=asdict(subwords),
+        tokenizer=corpus.tokenizer,
+        lowercase=corpus.lowercase,
+        files=made,
+        versions={},
+        recipe=corpus.resolved(),
         digest=digest_of(corpus, made),
+        **unknown,
     )
     write_json(folder / NAME, asdict(manifest), sort_keys=True)
 

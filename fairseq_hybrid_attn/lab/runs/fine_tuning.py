@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import fields
 from pathlib import Path
 
 from fairseq.data import Dictionary
@@ -63,7 +64,7 @@ def of_architecture(before: dict, arch: str, given: dict) -> tuple[dict, list[st
     train = {**before, **dropped, **given, "arch": arch}
     plain = {flag: value for flag, value in train.items() if value is not None}
     ours, new = _values(plain)
-    stock = FlatTransformerConfig.__dataclass_fields__.keys() - {*_LIMITS}
+    stock = {one.name for one in fields(FlatTransformerConfig)} - {*_LIMITS}
     for key in sorted(stock & theirs.keys()):
         value, flag = theirs[key], key.replace("_", "-")
         if value not in (None, False, ours.get(key)) and flag not in given:
@@ -83,10 +84,9 @@ def _values(train: dict) -> tuple[dict[str, object], set[str]]:
     kind = MODEL_DATACLASS_REGISTRY.get(args.arch)
     if kind is None:
         return vars(args), set()
-    known = kind.__dataclass_fields__
-    values = {key: one.default for key, one in known.items() if "$" not in str(one.default)}
-    shared = {**FlatTransformerConfig.__dataclass_fields__, **OurSettings.__dataclass_fields__}
-    return {**values, **vars(args)}, known.keys() - shared.keys()
+    values = {one.name: one.default for one in fields(kind) if "$" not in str(one.default)}
+    shared = {one.name for of in (FlatTransformerConfig, OurSettings) for one in fields(of)}
+    return {**values, **vars(args)}, {one.name for one in fields(kind)} - shared
 
 
 def _key(flag: str) -> str:

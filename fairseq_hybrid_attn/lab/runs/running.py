@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from zipfile import is_zipfile
 
@@ -314,7 +314,7 @@ def make_result(run: Run, devices: Devices) -> dict:
         "hardware": trained["hardware"],
         "versions": provenance.versions(),
         "code": provenance.code(),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
 
 

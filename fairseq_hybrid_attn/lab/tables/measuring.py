@@ -224,8 +224,15 @@ def table_of(title: str, columns: Mapping[str, str], numbers: Iterable[Number]) 
     """A table of these numbers; ``columns``: the title of each score."""
     heads = (ColumnHead(key, told, key, False, None, None) for key, told in columns.items())
     return TableNumbers(
-        *("scores", title, "", "", "", None),
-        **{"is_papers": True, "is_own": True, "transposed": False},
+        table="scores",
+        title=title,
+        notes="",
+        label="",
+        profile="",
+        text=None,
+        is_papers=True,
+        is_own=True,
+        transposed=False,
         columns=tuple(heads),
         numbers=tuple(numbers),
         made_by="",

@@ -107,13 +107,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "the untouched source text, for --comet; the tokenised one, for --by-length"
     add("--source", type=Path, metavar="FILE", help=text)
     add("--test-sets", type=Path, metavar="FILE", help="test sets in the text, as JSON")
-    group = parser.add_argument_group("several systems").add_argument
-    group("--baseline", metavar="NAME", help="compare with this system (default: the first)")
-    group("--pairs", action="store_true", help="compare all pairs as well")
-    group = parser.add_argument_group("by the length of the sentence").add_argument
-    group("--by-length", action="store_true", help="score groups of sentences as well")
+    add = parser.add_argument_group("several systems").add_argument
+    add("--baseline", metavar="NAME", help="compare with this system (default: the first)")
+    add("--pairs", action="store_true", help="compare all pairs as well")
+    add = parser.add_argument_group("by the length of the sentence").add_argument
+    add("--by-length", action="store_true", help="score groups of sentences as well")
     text = "upper limits of all groups but the last, in words (default: 10,20,30,40,50)"
-    group("--bounds", type=increasing, default=lengths.BOUNDS, metavar="N,N,…", help=text)
+    add("--bounds", type=increasing, default=lengths.BOUNDS, metavar="N,N,…", help=text)
     group = parser.add_argument_group("what to write")
     outputs.add_figure(group)
     text = "write the table to a .md, .csv or .json; repeatable"
@@ -129,7 +129,8 @@ def run(args: argparse.Namespace) -> None:
     target = language(args.target_lang)
     several = len(args.hypotheses) > 1
     default = standard_scores(target) if several else default_scores(target)
-    metrics: list[Metric | Comet] = [*choose_metrics(args, target, default)]
+    chosen = choose_metrics(args, target, default)
+    metrics: list[Metric | Comet] = [*chosen]
     if args.comet:
         metrics.append(Comet(args.comet, read_lines(args.source)))
     references = [read_lines(path) for path in args.reference]
@@ -153,8 +154,9 @@ def run(args: argparse.Namespace) -> None:
         words = lengths.count_words(read_lines(path), str(path))
         ordered = dict.fromkeys([args.baseline or next(iter(systems)), *systems])
         texts = {name: systems[name] for name in ordered}
-        how = references, words, args.bounds, side
-        table = replace(table, by_length=lengths.score_by_length(metrics[0], texts, *how))
+        of_texts = texts, references, words, args.bounds, side
+        by_length = lengths.score_by_length(chosen[0], *of_texts)
+        table = replace(table, by_length=by_length)
     if several:
         print(FORMATS["terminal"](table), end="")
     else:

@@ -126,6 +126,6 @@ def test_other_dictionaries_are_refused(place, exported, monkeypatch):
         shutil.copy(path, french / f"{path.stem}.fr")
     with pytest.raises(UserError, match="--target-lang en: your text is de and fr"):
         main(["prepare", "--like", "model", "--text", "french", "--output", "no"])
-    with pytest.raises(UserError, match="name a run, or a model that was exported"):
+    with pytest.raises(UserError, match="fairseq-hybrid export"):
         alone = shutil.copy(exported / "model.pt", place / "alone.pt")
         settings_from(fairseq_hybrid_attn.load(alone, data=exported).trained)

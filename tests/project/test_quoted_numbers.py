@@ -1,5 +1,5 @@
-"""The numbers on pages are those of results: with an interval, rounded once from their exact values,
-so that two pages agree; other decimals as printed there, rounded."""
+"""The numbers on pages are those of results: with an interval, rounded once from exact values, so
+that two pages agree; other decimals as printed there, rounded."""
 
 import json
 import re

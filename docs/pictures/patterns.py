@@ -2,7 +2,7 @@
 
     python docs/pictures/patterns.py    # writes patterns-light.svg and patterns-dark.svg
 
-A filled square in row i, column j: token i may attend to token j.
+A blue square in row i, column j: token i may attend to token j.
 """
 
 from __future__ import annotations
@@ -11,11 +11,17 @@ from pathlib import Path
 
 from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, Pattern, local
 
-#: A paper, its patterns as it names them, and what it does with their outputs.
+#: A paper, its patterns (with its own word for one in brackets), and what it does with their
+#: outputs.
 ROWS: list[tuple[str, list[tuple[str, Pattern]], str]] = [
     (
         "HySAN",
-        [("global", GLOBAL), ("forward", PAST), ("backward", FUTURE), ("local", local(2))],
+        [
+            ("global", GLOBAL),
+            ("past (forward)", PAST),
+            ("future (backward)", FUTURE),
+            ("local", local(2)),
+        ],
         "four branches over one\nscore matrix, summed, each\nscaled by a squeeze gate",
     ),
     (
@@ -25,12 +31,17 @@ ROWS: list[tuple[str, list[tuple[str, Pattern]], str]] = [
     ),
     (
         "MMA",
-        [("global", GLOBAL), ("local", local(1)), ("forward", FUTURE), ("backward", PAST)],
+        [
+            ("global", GLOBAL),
+            ("local", local(1)),
+            ("future (forward)", FUTURE),
+            ("past (backward)", PAST),
+        ],
         "a pattern for each head,\nwithout new parameters",
     ),
     (
         "Alignment study",
-        [("forward", PAST), ("backward", FUTURE)],
+        [("past (forward)", PAST), ("future (backward)", FUTURE)],
         "an encoder that sees only\nthe past, or only the future",
     ),
 ]
@@ -41,7 +52,7 @@ THEMES = {
 TOKENS, CELL = 8, 9
 SIDE = TOKENS * CELL
 #: Narrow, so that a phone shows the words large enough to read.
-LEFT, STEP, HEIGHT = 206, SIDE + 12, SIDE + 38
+LEFT, STEP, HEIGHT = 206, SIDE + 12, SIDE + 50
 WIDTH = LEFT + 4 * STEP - 12
 
 
@@ -70,18 +81,22 @@ def picture(theme: dict[str, str]) -> str:
     """The whole picture as SVG."""
     parts = []
     for number, (paper, patterns, meaning) in enumerate(ROWS):
-        top = number * HEIGHT + 22
+        top = number * HEIGHT + 34
         middle = top + SIDE // 2
         lines = meaning.split("\n")
         above = middle - 9 * len(lines) + 4
         parts.append(text(paper, 0, above, theme["ink"], 15, "600"))
         for place, (name, pattern) in enumerate(patterns):
             left = LEFT + place * STEP
-            parts.append(text(name, left, top - 6, theme["soft"]))
+            word, _, own = name.partition(" (")
+            parts.append(text(word, left, top - 6 - 13 * bool(own), theme["soft"]))
+            if own:
+                parts.append(text(f"({own}", left, top - 6, theme["soft"], 12))
             parts.append(squares(pattern, left, top, theme))
         for line, words in enumerate(lines, 1):
             parts.append(text(words, 0, above + 18 * line, theme["ink"]))
-    height = len(ROWS) * HEIGHT
+    height = len(ROWS) * HEIGHT + 20
+    parts.append(text("A row may attend to blue.", LEFT, height - 8, theme["soft"]))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
         f'height="{height}" role="img" font-family="system-ui, sans-serif">'

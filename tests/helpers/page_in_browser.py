@@ -40,10 +40,11 @@ class Shown:
         self.page.locator(f'[data-choice="{name}"]').select_option(label=label)
 
     def plot(self, panel=0):
-        """Weights (None: not allowed), and the tokens of rows and columns, as drawn."""
+        """Weights (None: not allowed), and the tokens of rows and columns, as drawn; of several
+        heads, those of the first."""
         return self.page.evaluate(
             """(n) => {
-                const plot = document.querySelectorAll(".maps-plot")[n];
+                const plot = document.querySelectorAll(".maps-plot")[n].querySelector("svg");
                 const texts = (name) => [...plot.querySelectorAll(name)].map((e) => e.textContent);
                 const [keys, queries] = [texts(".maps-key"), texts(".maps-query")];
                 const z = queries.map(() => []);
@@ -56,7 +57,7 @@ class Shown:
         )
 
     def cell(self, row, column, panel=0):
-        plot = self.page.locator(".maps-plot").nth(panel)
+        plot = self.page.locator(".maps-plot").nth(panel).locator("svg").first
         return plot.locator(f'[data-row="{row}"][data-column="{column}"]')
 
     def hover(self, row, column, panel=0):

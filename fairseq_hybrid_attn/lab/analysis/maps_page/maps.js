@@ -16,9 +16,12 @@
     ],
   };
   const STEPS = 65534; // as in page/__init__.py
+  const ALL = "all";
   const MEAN = "mean";
   const LONGEST_LABEL = 24;
   const SLANT = 60; // degrees
+  const CELL = [14, 48]; // pixels, at least and at most
+  const GAP = 20; // between the maps of several heads
   const SCALE = 5; // colours of the scale in maps.css
 
   const one = (name) => section.querySelector(`[data-choice="${name}"]`);
@@ -102,11 +105,17 @@
     const words = heads[branch.value];
     const mixed = new Set(words).size > 1;
     fill(head, [
+      ...(words.length > 1 ? [[ALL, `all ${words.length}`]] : []),
       [MEAN, `mean of ${words.length}`],
       ...words.map((word, n) => [n, mixed ? `${n + 1} (${word})` : n + 1]),
     ]);
     showGates(panel.gates, map, map.layers[layer.value], branch.value, head.value);
-    return { map, rows: matrix(map, Number(layer.value), Number(branch.value), head.value) };
+    const places = head.value === ALL ? words.map((_, n) => n) : [head.value];
+    const shown = places.map((place) => ({
+      title: head.value === ALL ? `head ${place + 1}${mixed ? ` (${words[place]})` : ""}` : "",
+      rows: matrix(map, Number(layer.value), Number(branch.value), place),
+    }));
+    return { map, shown };
   }
 
   // A bar for each row of the map: the gate of the branch, of the head if each has its own.
@@ -115,9 +124,9 @@
     if (!of) return;
     const mean = (values) => values.reduce((total, value) => total + value, 0) / values.length;
     const shown = map.queries.map((_, row) =>
-      of.length > 1 && head !== MEAN ? of[head][row] : mean(of.map((values) => values[row])),
+      of.length > 1 && head in of ? of[head][row] : mean(of.map((values) => values[row])),
     );
-    element.append(`Gate (${gate}): mean ${mean(shown).toFixed(4)}; of the rows: `);
+    element.append(`Gate (${gate}): mean ${mean(shown).toFixed(2)}; of the rows: `);
     const all = gates.flat(2);
     shown.forEach((value, row) => {
       const label = document.createElement("span");
@@ -125,7 +134,7 @@
       bar.min = Math.min(0, ...all);
       bar.max = Math.max(1, ...all);
       bar.value = value;
-      label.title = value.toFixed(4);
+      label.title = value.toFixed(2);
       label.append(short(map.queries[row]), bar);
       element.append(label);
     });
@@ -154,7 +163,7 @@
     return `color-mix(in srgb, var(--scale${step + 1}) ${beyond}%, var(--scale${step}))`;
   }
 
-  function plot(panel, { map, rows }, top) {
+  function plot(panel, { map, shown }, top) {
     const font = `12px ${getComputedStyle(section).fontFamily}`;
     const [keys, queries] = [map.keys.map(short), map.queries.map(short)];
     const slant = (SLANT * Math.PI) / 180;
@@ -162,8 +171,24 @@
     const left = width(queries, font) + 10;
     const over = Math.ceil(above * Math.sin(slant)) + 14;
     const right = Math.ceil(above * Math.cos(slant)) + 4;
-    const room = panel.element.clientWidth - left - right;
-    const cell = Math.floor(Math.max(14, Math.min(34, room / keys.length)));
+    const [least, most] = CELL;
+    const all = panel.element.clientWidth + GAP;
+    const fitting = Math.floor(all / (left + right + keys.length * least + GAP));
+    const lines = Math.ceil(shown.length / Math.max(1, fitting));
+    const beside = Math.ceil(shown.length / lines); // as many in each line
+    const room = all / beside - GAP - left - right;
+    const cell = Math.floor(Math.max(least, Math.min(most, room / keys.length)));
+    panel.plot.replaceChildren(...shown.map(({ title, rows }) => {
+      const figure = document.createElement("figure");
+      const caption = document.createElement("figcaption");
+      caption.textContent = title;
+      const sizes = { keys, queries, left, right, over, cell };
+      figure.append(...(title ? [caption] : []), drawn(map, rows, top, sizes));
+      return figure;
+    }));
+  }
+
+  function drawn(map, rows, top, { keys, queries, left, right, over, cell }) {
     const svg = blank.cloneNode();
     svg.setAttribute("width", left + right + keys.length * cell);
     svg.setAttribute("height", over + queries.length * cell);
@@ -188,13 +213,13 @@
       tip.hidden = row === undefined;
       if (tip.hidden) return;
       tip.firstChild.textContent = `${map.queries[row]} → ${map.keys[column]}`;
-      tip.lastChild.textContent = weight === "" ? "not allowed" : Number(weight).toFixed(4);
+      tip.lastChild.textContent = weight === "" ? "not allowed" : Number(weight).toFixed(2);
       const { left: x, bottom: y } = target.getBoundingClientRect();
       tip.style.left = `${Math.max(0, Math.min(x, innerWidth - tip.offsetWidth - 8))}px`;
       tip.style.top = `${Math.min(y + 4, innerHeight - tip.offsetHeight)}px`;
     });
     svg.addEventListener("pointerleave", () => { tip.hidden = true; });
-    panel.plot.replaceChildren(svg);
+    return svg;
   }
 
   // ---- Everything ----
@@ -208,10 +233,12 @@
     const shown = panels
       .filter((panel) => !panel.element.hidden)
       .map((panel) => [panel, chosen(panel)]);
-    const weights = shown.flatMap(([, choice]) => (choice ? choice.rows.flat() : []));
+    const weights = shown.flatMap(([, choice]) => (
+      choice ? choice.shown.flatMap(({ rows }) => rows.flat()) : []
+    ));
     const largest = weights.reduce((most, weight) => Math.max(most, weight ?? 0), 0) || 1;
     const top = one("scale").value === "one" ? 1 : largest;
-    say("top", top === 1 ? "1" : top.toFixed(4));
+    say("top", top === 1 ? "1" : top.toFixed(2));
     for (const [panel, choice] of shown) {
       if (choice) plot(panel, choice, top);
       else panel.plot.textContent = "This model has no such attention to this sentence.";

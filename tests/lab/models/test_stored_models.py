@@ -40,9 +40,10 @@ def examples(model: Path) -> dict[str, str]:
 def test_a_card_shows_every_sentence_as_it_is():
     about = SimpleNamespace(
         **{"source": "de", "target": "en", "corpus": "own", "counts": {"train": 2, "test": 2}},
-        recipe={"licence": None},
+        **{"recipe": {"licence": None}, "tokenizer": {"de": "moses"}},
     )
-    trained = SimpleNamespace(treatment=about, search={"beam": 4})
+    how = {"settings": {"train": {}}, "search": {"beam": 4}}
+    trained = SimpleNamespace(treatment=about, **how)
     model = SimpleNamespace(parameters=lambda: [])
     result = {"name": "own/x/y/bleu/seed1", "paper": "own", "table": "x", "label": "few@text"}
     result |= {"row": "y", "column": "bleu", "seed": 1}

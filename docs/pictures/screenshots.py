@@ -1,7 +1,7 @@
 """Take the screenshots of the documentation, or of any page: light and dark, wide and narrow.
 
-    fairseq-hybrid maps models/mma --sentence "Ein Mann jagt einen Hund." --page maps.html
-    python docs/pictures/screenshots.py maps.html docs/pictures/maps    # maps-light.png and others
+    fairseq-hybrid maps models/mma --sentence "Ein Hund jagt einen Mann." --page maps.html
+    python docs/pictures/screenshots.py maps.html docs/pictures/maps --height 560
 
 It needs playwright and a Chromium (Debian: chromium).
 """
@@ -16,7 +16,6 @@ from playwright.sync_api import sync_playwright
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 WIDE, NARROW = 1280, 390
-HEIGHT = 900
 
 
 def main() -> None:
@@ -27,12 +26,13 @@ def main() -> None:
     parser.add_argument("stem", type=Path, help="of the pictures' names")
     parser.add_argument("--narrow", action="store_true", help="also as on a phone")
     parser.add_argument("--full", action="store_true", help="the whole page, not its top")
+    parser.add_argument("--height", type=int, default=900, metavar="PIXELS")
     args = parser.parse_args()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         for width in (WIDE, NARROW)[: 1 + args.narrow]:
             for theme in ("light", "dark"):
-                size = {"width": width, "height": HEIGHT}
+                size = {"width": width, "height": args.height}
                 page = browser.new_page(viewport=size, color_scheme=theme)
                 page.goto(args.page.absolute().as_uri())
                 ending = "" if width == WIDE else f"-{width}"

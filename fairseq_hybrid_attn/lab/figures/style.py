@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap as Colormap
     from matplotlib.figure import Figure as Figure
 
-#: Inches in a legend: beside it, of the mark before a name, and (about) of a letter.
-_BESIDE, _MARK, _LETTER = 0.8, 0.55, 0.08
 
 #: Formats by the suffixes of their files.
 FORMATS = ("png", "pdf", "svg")
@@ -160,19 +158,8 @@ def scale(theme: str, bad: str) -> Colormap:
 
 
 def legend_above(axes, handles: list | None = None) -> None:
-    """A legend above the axes, where it hides nothing; long names get a line each."""
-    if handles is None:
-        handles, _ = axes.get_legend_handles_labels()
-    longest = max((len(str(handle.get_label())) for handle in handles), default=0)
-    fitting = int((axes.figure.get_figwidth() - _BESIDE) / (_MARK + _LETTER * longest))
-    axes.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(0, 1.0),
-        ncols=max(1, min(len(handles), 3, fitting)),
-        borderaxespad=0.2,
-        columnspacing=1.4,
-    )
+    """A legend above the axes, where it hides nothing, with a line for each name."""
+    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.2)
 
 
 def render(figure: Figure, form: str) -> bytes:

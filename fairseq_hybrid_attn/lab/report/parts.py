@@ -74,7 +74,7 @@ def _score_cards(findings: Findings, model: ModelFindings) -> Iterator[tuple[str
     bleu, first = findings.scores[0], findings.models[0].name
     if model.name != first:
         _, gain, p = bleu.systems[model.name].cells()
-        yield (f"against {first}", gain, f"{bleu.label}, p = {p}")
+        yield (f"against {first}", gain, f"{bleu.label}, p = {p}".replace("= <", "< "))
 
 
 def _attention_cards(model: ModelFindings) -> Iterator[tuple[str, str, str]]:
@@ -143,7 +143,7 @@ def scores_part(findings: Findings) -> Iterator[str]:
 
 
 def translations_part(findings: Findings) -> Iterator[str]:
-    """Show sentences: where models differ, the worst and the best, and all of them."""
+    """Show sentences: where models differ, the best and the worst, and all of them."""
     examples, names = findings.examples, [model.name for model in findings.models]
     yield "Sentences are ranked by chrF (sacrebleu's, from 0 to 100), here before each translation."
     first = names[0]
@@ -156,9 +156,8 @@ def translations_part(findings: Findings) -> Iterator[str]:
         worse, better = extremes(examples, gain)
         lists[f"{other} is better than {first}"] = [one for one in better if gain(one) > 0]
         lists[f"{other} is worse than {first}"] = [one for one in worse if gain(one) < 0]
-    lists[f"Worst of {first}"], lists[f"Best of {first}"] = extremes(
-        examples, lambda e: e.scores[first]
-    )
+    worst, best = extremes(examples, lambda example: example.scores[first])
+    lists |= {f"Best of {first}": best, f"Worst of {first}": worst}
     for caption, some in lists.items():
         if some:
             yield item("sentences", caption, some)

@@ -271,8 +271,10 @@ def test_the_page_in_a_browser(data, whole, browser):
     for width in (820, 1400, 390):
         page.set_viewport_size({"width": width, "height": 844})
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    first = page.locator(".small-map").first.bounding_box()
-    assert first["y"] + first["height"] < 844  # before the fold of a phone
+    sentence, first = (
+        page.locator(of).first.bounding_box() for of in ("#part1 .example", ".small-map")
+    )
+    assert sentence["y"] + sentence["height"] <= first["y"]  # above its maps, on a phone too
     page.emulate_media(media="print")
     assert page.locator("img.only-light").first.is_visible()
     page.emulate_media(media="screen")

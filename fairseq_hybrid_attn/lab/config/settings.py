@@ -26,7 +26,7 @@ DERIVED = {
     "fp16": "--precision",
     "bf16": "--precision",
     "cpu-bf16": "--precision",
-    "compile": "--compile and --no-compile",
+    "compile": "--compile",
     "task": "this package",
     "save-interval": "checkpoints: {every: ...}, or --save-every",
     "save-interval-updates": "checkpoints: {every: ...}, or --save-every",

@@ -39,7 +39,7 @@ class Devices:
     visible: tuple[int, ...] = ()  # the GPUs of this node that the run uses; empty: all of them
     threads: int = 1  # of a process on CPU
     precision: str = "fp32"  # or bf16, on a GPU fp16; auto is left to the run
-    compile: bool | None = None  # the layers of our models; None is left to the run
+    compile: bool = False  # the layers of our models
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
         environment = dict(base)
@@ -54,7 +54,7 @@ class Devices:
         return environment
 
     def __str__(self) -> str:
-        compiled = ", compiled" * (self.compile is True)
+        compiled = ", compiled" * self.compile
         if self.kind == "cpu":
             bfloat16 = ", bf16" * (self.precision == "bf16")
             return f"CPU, {self.threads} thread{'s' * (self.threads > 1)}{bfloat16}{compiled}"
@@ -82,7 +82,7 @@ def slots(
     jobs: int | None,
     threads: int,
     precision: str,
-    compile: bool | None = None,
+    compile: bool = False,
     pretend: bool = False,
 ) -> list[Devices]:
     """The slots in which runs can work side by side: ``jobs``, by default as many as fit.
@@ -152,7 +152,7 @@ def launcher(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_launched(
-    launched: Mapping[str, str], kind: str, precision: str, compile: bool | None = None
+    launched: Mapping[str, str], kind: str, precision: str, compile: bool = False
 ) -> Devices:
     """The devices of the processes that a launcher started, one for each."""
     world = int(launched["WORLD_SIZE"])

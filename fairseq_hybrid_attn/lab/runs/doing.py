@@ -28,7 +28,7 @@ class Doing:
     jobs: int | None = None  # runs side by side; None: as many as fit
     threads: int = 1  # of a run on CPU
     precision: str = "auto"
-    compile: bool | None = None  # None: where it pays
+    compile: bool = False
     dry_run: bool = False
     prepare_only: bool = False
     redo: bool = False

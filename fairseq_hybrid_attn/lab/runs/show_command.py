@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
         return
     if args.script:
         of_devices = args.device, args.precision, args.compile, args.devices
-        if of_devices != ("auto", "auto", None, None):
+        if of_devices != ("auto", "auto", False, None):
             raise UserError("a script is for any devices: set its GPUS or DEVICE when it runs")
         print(script(asked, args.command_line), end="")
         return

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -32,9 +31,6 @@ BF16_CRITERIA = (
     "fused_label_smoothed_cross_entropy",
     "label_smoothed_cross_entropy_with_supervised_attention",
 )
-#: Of at least so many updates, a training on a GPU is compiled.  That takes minutes at its start,
-#: and may save 10 to 20 ms of an update: an estimate, not measured on a card.
-WORTH_COMPILING = 10_000
 #: What a change in an identity is a change of, for display.
 PARTS = {
     "settings": "configuration",
@@ -222,15 +218,10 @@ def devices_of(run: Run, devices: Devices) -> Devices:
 
 
 def _is_compiled(run: Run, devices: Devices) -> bool:
-    """Whether the layers are compiled: if that is asked for, else if it pays; if they can be."""
-    settings, wanted = run.settings, devices.compile
-    if wanted is None:  # a training by epochs alone is one of the papers', and long
-        short = settings.updates is not None and settings.updates < WORTH_COMPILING
-        # Triton needs a C compiler, which some images lack.
-        has_c = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
-        wanted = devices.kind == "cuda" and not short and bool(has_c)
+    """Whether the layers are compiled: if that is asked for, and they can be."""
+    settings = run.settings
     trains = settings.aligner is None and settings.updates != 0
-    if not (wanted and trains) or settings.train.get("checkpoint-activations"):
+    if not (devices.compile and trains) or settings.train.get("checkpoint-activations"):
         return False
     from fairseq.models import ARCH_MODEL_REGISTRY
 

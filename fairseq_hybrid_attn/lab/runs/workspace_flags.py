@@ -13,7 +13,6 @@ from ..models.trained import TrainedModel
 from . import cluster_jobs
 from .doing import Doing, Shared
 from .plan import Plan, make_plans
-from .status import WORTH_COMPILING
 from .workspace import OwnText, Workspace, make_workspace
 
 #: More are a seed without its comma.
@@ -62,9 +61,8 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--compile",
-        action=argparse.BooleanOptionalAction,
-        help="compile the layers of this package's models (default: on a GPU, but for trainings "
-        f"of fewer than {WORTH_COMPILING:,} updates)",
+        action="store_true",
+        help="compile the layers of this package's models, for a GPU",
     )
 
 

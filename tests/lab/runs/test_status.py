@@ -275,29 +275,20 @@ def test_a_training_on_gpus_keeps_its_precision(run):
         check_begun(run, replace(single, precision="fp16"))
 
 
-def test_layers_are_compiled_where_it_pays_and_a_run_resumes_either_way(run, monkeypatch):
-    monkeypatch.setenv("CC", "cc")
-    gpu = Devices("cuda", precision="fp16")
+def test_layers_are_compiled_if_asked_and_a_run_resumes_either_way(run):
+    never, always = (Devices("cuda", precision="fp16", compile=wanted) for wanted in (False, True))
 
     def compiled(devices, **train):
-        train = {flag: v for flag, v in {**run.settings.train, **train}.items() if v is not None}
-        changed = replace(run, settings=replace(run.settings, train=train))
+        changed = replace(run, settings=replace(run.settings, train=run.settings.train | train))
         found = devices_of(changed, devices)
         command = changed.commands(found).train(1)
         assert ("--compile" in command) == ("compiled" in str(found)) == found.compile
         return found.compile
 
-    by_epochs = {"max-update": None, "max-epoch": 45}
-    never, always = (replace(gpu, compile=wanted) for wanted in (False, True))
-    assert compiled(gpu) and compiled(replace(gpu, world=4)) and not compiled(never)
-    assert not compiled(CPU) and compiled(replace(CPU, compile=True))
-    assert compiled(gpu, **{"max-update": 10_000}) and compiled(gpu, **by_epochs)
-    assert not compiled(gpu, **{"max-update": 9_999}) and compiled(always, **{"max-update": 9_999})
+    assert not compiled(never, **{"max-update": 100_000})
+    assert compiled(always) and compiled(replace(CPU, compile=True)) and not compiled(CPU)
     for other in ({"arch": "transformer"}, {"checkpoint-activations": True}, {"max-update": 0}):
         assert not compiled(always, **other)
-    monkeypatch.delenv("CC")
-    monkeypatch.setenv("PATH", "")
-    assert not compiled(gpu) and compiled(always)
 
     begin(run, devices_of(run, never))
     run.folder.checkpoints.mkdir()

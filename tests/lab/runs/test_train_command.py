@@ -153,13 +153,12 @@ def test_plans_list_what_cannot_be_downloaded(tmp_path, monkeypatch, capsys):
     assert "own/systems/transformer_mma/bleu/seed2: not begun" in capsys.readouterr().out
 
 
-def test_a_plan_tells_what_is_compiled_and_which_gpus_are_wasted(capsys, monkeypatch):
-    monkeypatch.setenv("CC", "cc")
+def test_a_plan_tells_what_is_compiled_and_which_gpus_are_wasted(capsys):
     here = "reproduce hysan/table1 e1 --columns bleu --dry-run --device cuda --gpus-per-run"
     for more, told in {
-        "2": "(2 x 2048 tokens x 1), compiled\n",
-        "2 --no-compile": "(2 x 2048 tokens x 1)\n",
-        "4": "x 1), compiled\n   1,024 tokens at once leave a GPU mostly idle",
+        "2 --compile": "(2 x 2048 tokens x 1), compiled\n",
+        "2": "(2 x 2048 tokens x 1)\n",
+        "4": "x 1)\n   1,024 tokens at once leave a GPU mostly idle",
     }.items():
         main(f"{here} {more}".split())
         printed = capsys.readouterr().out

@@ -269,8 +269,11 @@ def check_contents(path: str | os.PathLike, state: dict, *, weights: bool = True
     for name, weight in named.items() if weights else ():
         dense = isinstance(weight, torch.Tensor) and weight.layout == torch.strided
         numbers = dense and weight.is_floating_point()
-        # NaN is the greatest of all; -inf is what a mask among the weights has.
-        if numbers and weight.numel() and not weight.max() < torch.inf:
+        if not (numbers and weight.numel()):
+            continue
+        low, high = weight.aminmax()  # of NaN, both are
+        # A mask among the weights has -inf, and zeros beside it.
+        if not high < torch.inf or (low == -torch.inf and weight[weight > low].any()):
             raise UserError(
                 f"{path}: its weight {name} has numbers that are infinite or NaN; the file is "
                 "damaged, or the training diverged"

@@ -9,8 +9,12 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 
 from fairseq.data.iterators import BackgroundConsumer
+
+#: Seconds after which a reader is given up, which waits for something else.
+PATIENCE = 60
 
 
 def end_readers() -> None:
@@ -18,6 +22,7 @@ def end_readers() -> None:
     for reader in threading.enumerate():
         if isinstance(reader, BackgroundConsumer):
             reader._max_len = 0
-            while reader.is_alive():
+            latest = time.monotonic() + PATIENCE
+            while reader.is_alive() and time.monotonic() < latest:
                 with contextlib.suppress(queue.Empty):  # it may wait for a place in its queue
                     reader._queue.get(timeout=0.1)

@@ -137,8 +137,10 @@ def _shortened(own: dict, before: dict) -> dict:
     by_updates = usual["unit"] == "update" and usually
     if by_updates and updates is None and not {"every", "average"} <= made.keys():
         made["share"] = usual["every"] * usual["average"] / usually
+        if made.get("every", usual["every"]) != usual["every"]:
+            train.setdefault("validate-interval-updates", usual["every"])
     if not isinstance(updates, int) or not usually or updates < 1:
-        return {**own, "checkpoints": made}
+        return {**own, "train": train, "checkpoints": made}
     if "max-update" in train:
         warm_up = before["train"].get("warmup-updates")
         if warm_up and (updates < usually or WEIGHTS_OF in before["train"]):

@@ -154,12 +154,15 @@ class Settings:
             return made.share
         return made.every * made.average / self.updates
 
-    def averaged(self, done: int | None = None) -> int:
-        """How many checkpoints are averaged: fewer if the training ended after ``done`` updates."""
+    def averaged(self, done: int | None = None, by_share: bool = True) -> int:
+        """How many checkpoints are averaged, of a training that ended after ``done`` updates.
+
+        ``by_share``: those of the same share of the updates; else as many as are set, if there are.
+        """
         made = self.checkpoints
         if made.unit != "update" or done is None:
             return made.average
-        share = 1.0 if self.share is None else self.share
+        share = self.share if by_share and self.share is not None else 1.0
         return max(1, min(made.average, int(share * done / made.every + 1e-6)))
 
     @property

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from unicodedata import category
 
 
 def letters(line: str) -> str:
-    """Return the letters and digits of a sentence, the same for two ways of writing it."""
-    return "".join(filter(str.isalnum, line.lower()))
+    """Return letters, their marks and digits of a sentence: the same for two ways of writing it."""
+    return "".join(one for one in line.lower() if one.isalnum() or category(one)[0] == "M")
 
 
 class HeldOut:

@@ -123,6 +123,7 @@ class RunCommands:
     folder: RunFolder
     devices: Devices
     user_dir: Path | None = None  # a folder of the user's, which imports this package
+    by_share: bool = False  # average the same share of a training that ends early
 
     def by_step(self, seed: int, done: int | None = None) -> dict[str, list[str]]:
         """All steps, after ``done`` updates if the training has ended."""
@@ -157,7 +158,7 @@ class RunCommands:
     def average(self, done: int | None = None) -> list[str]:
         """fairseq-hybrid average of the last checkpoints, of a training of ``done`` updates."""
         checkpoints, folder = self.settings.checkpoints, self.folder.checkpoints
-        count = self.settings.averaged(done)
+        count = self.settings.averaged(done, self.by_share)
         if checkpoints.unit == "best":
             chosen = [str(folder / "checkpoint_best.pt")]
         elif count == 1:

@@ -258,7 +258,7 @@ class Run:
     def commands(self, devices: Devices, folder: RunFolder | None = None) -> RunCommands:
         """Its command lines, or those for a checkpoint in another folder."""
         where = folder or self.folder, devices, self.workspace.user_dir
-        return RunCommands(self.settings, self.prepared_corpus, *where)
+        return RunCommands(self.settings, self.prepared_corpus, *where, by_share=self.is_own)
 
 
 @cache

@@ -104,7 +104,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "ignore case: for models of lower-cased text, which cannot produce the case of the "
     add("--lowercase", action="store_true", help=text + "untouched reference")
     add("--comet", metavar="MODEL", help="COMET by this model as well; needs --source")
-    text = "the untouched source text, for --comet; the tokenised one, for --by-length"
+    text = (
+        "the untouched source text, for --comet; without that, the tokenised one, for --by-length"
+    )
     add("--source", type=Path, metavar="FILE", help=text)
     add("--test-sets", type=Path, metavar="FILE", help="test sets in the text, as JSON")
     add = parser.add_argument_group("several systems").add_argument
@@ -150,7 +152,8 @@ def run(args: argparse.Namespace) -> None:
     about = f"{count:,} sentences of {args.reference[0]}"
     table = compared(table_of(about, titles(metrics, first), rows), args.baseline, args.pairs)
     if args.by_length:
-        side, path = ("source", args.source) if args.source else ("reference", args.reference[0])
+        by_source = args.source and not args.comet  # which reads text that is not tokenised
+        side, path = ("source", args.source) if by_source else ("reference", args.reference[0])
         words = lengths.count_words(read_lines(path), str(path))
         ordered = dict.fromkeys([args.baseline or next(iter(systems)), *systems])
         texts = {name: systems[name] for name in ordered}

@@ -259,7 +259,7 @@ def test_damage_that_torch_does_not_notice():
     content[content.index(struct.pack("8f", *8 * [0.25])) + 3] ^= 64
     Path("bit.pt").write_bytes(content)
     assert torch.load("bit.pt", weights_only=True)["model"]["w"][0] > 8e37  # torch does not notice
-    for name, number in {"nan": torch.nan, "infinite": torch.inf}.items():
+    for name, number in {"nan": torch.nan, "infinite": -torch.inf}.items():
         save(f"{name}.pt", {**weights, "tied": torch.tensor([1.0, number], dtype=torch.float16)})
     not_finite = "its weight tied has numbers that are infinite or NaN"
     check_command_refusals(

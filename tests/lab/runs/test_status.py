@@ -218,7 +218,7 @@ def test_the_epoch_of_a_training_is_the_one_it_ended_in(within, epoch, run):
     assert training_summary(run.folder)["epoch"] == epoch
 
 
-@pytest.mark.parametrize("done, averaged", [(10_000, "last-updates 5"), (4200, "last-updates 2")])
+@pytest.mark.parametrize("done, averaged", [(4200, "last-updates 5"), (1200, "last-updates 2")])
 def test_fewer_checkpoints_are_averaged_if_the_training_ended_early(
     done, averaged, run, monkeypatch
 ):
@@ -230,7 +230,7 @@ def test_fewer_checkpoints_are_averaged_if_the_training_ended_early(
     monkeypatch.setattr(work, "run_program", lambda log, command: commands.append(command))
     work.average()
     assert averaged in " ".join(commands[0])
-    write_json(run.folder.trained, {"updates": 1900})
+    write_json(run.folder.trained, {"updates": 900})
     work.average()
     assert commands[1][-1].endswith("checkpoint_last.pt")
 

@@ -361,12 +361,16 @@ def test_the_averaged_share_of_the_updates_is_the_profiles(
 def test_a_training_that_ends_early_averages_the_same_share():
     few = settings_of("transformer_mma", 5000)
     assert [few.averaged(done) for done in (4000, 2400, 900, 30)] == [5, 3, 1, 1]
+    published = [few.averaged(done, by_share=False) for done in (4000, 900, 250, 30)]
+    assert published == [5, 5, 2, 1]  # as many as the table says, or all that there are
     by_epochs = settings_of("transformer_mma --max-epoch 9", 5000)
     assert [by_epochs.averaged(done) for done in (99_000, 2400, 30)] == [5, 3, 1]
     named = settings_of(
         "transformer_mma --max-epoch 9", 5000, checkpoints={"every": 100, "average": 5}
     )
     assert [named.averaged(done) for done in (99_000, 300)] == [5, 3]
+    denser = settings_of("transformer_mma --max-epoch 9", 5000, checkpoints={"every": 50})
+    assert denser.train["validate-interval-updates"] == 100  # as often as without
 
 
 def test_a_plan_tells_what_is_averaged_and_warns_of_a_wide_share(place, monkeypatch, capsys):

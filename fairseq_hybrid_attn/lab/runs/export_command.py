@@ -104,12 +104,14 @@ def export_checkpoint(checkpoint: Path, data: Path, parts: Parts, part: Path, ou
     state = halved(read_checkpoint(trained.checkpoint))
     write_checkpoint(state, part / CHECKPOINT)
     write_json(part / BEGUN, {"settings": without_folders(settings_of(trained.checkpoint))})
-    made, pair = find_model(part), "-".join(trained.languages)
+    made, pairs = find_model(part), ("-".join(trained.languages), "-".join(trained.languages[::-1]))
     for split in ("valid", "test", "train"):
-        if any(trained.binary.glob(f"{split}.{pair}.*")):
+        if any(path for pair in pairs for path in trained.binary.glob(f"{split}.{pair}.*")):
             known = Sentences.of_split(task, split)
             check_fit(made, data, (known.source, known.translations))
             break
+    else:
+        raise UserError(f"{data} has no sentences of {pairs[0]} to check --codes and the like with")
     lines = beginning(made, model, output, architecture(state))
     made_of = f"{checkpoint.name} and {made.treatment.corpus}"
     return "\n".join([*lines, f"Made with fairseq_hybrid_attn {__version__} of {made_of}.", ""])

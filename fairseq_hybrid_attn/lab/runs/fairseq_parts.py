@@ -126,6 +126,10 @@ def check_fit(made: TrainedModel, data: Path, sides: Sequence[Sequence[Sequence[
         texts = [undo(join_subwords(line, made.subwords.family)) for line in lines[:_TRIED]]
         pairs = [(line, prepare(text)) for line, text in zip(lines, texts, strict=False)]
         others = [pair for pair in pairs if pair[0] != pair[1]]
+        same = f"{len(pairs) - len(others)} of {len(pairs)} {language} sentences of {data}"
+        print(f"{same} come out as they are there")
+        if not pairs:
+            raise UserError(f"{data}: each of its {language} sentences tried has an unknown word")
         if len(others) > (1 - _ALIKE) * len(pairs):
             there, here = others[0]
             raise UserError(

@@ -15,6 +15,7 @@ from ..files.checksums import digest, sha256
 from ..files.text import count_lines, read_lines, write_lines
 from ..models.trained import find_model, how_to_export
 from ..runs.plan import Plan
+from ..scores.generate_output import warn_if_not_text
 from ..scores.metrics import build_metric, check_parallel, score_sets
 from .measuring import GIVEN, Number, TableNumbers, compared, numbers_of
 
@@ -70,10 +71,14 @@ def _check(flag: str, path: Path, plan: Plan) -> None:
         model = find_model(path)
         if model.treatment and model.languages != run.recipe.languages:
             raise UserError(f"{flag}: it translates {' to '.join(model.languages)}")
-    elif path.suffix == ".pt":
+        return
+    if path.suffix == ".pt":
         raise UserError(f"{flag}: {how_to_export(path)}")
-    elif (found := len(read_lines(path))) != (needed := _sentences(flag, plan)):
-        raise UserError(f"{flag}: {found:,} lines, but the test set has {needed:,}")
+    lines = read_lines(path)
+    if len(lines) != (needed := _sentences(flag, plan)):
+        raise UserError(f"{flag}: {len(lines):,} lines, but the test set has {needed:,}")
+    if run.recipe.tokenizer[run.recipe.target] != "given":
+        warn_if_not_text(lines, path)
 
 
 def _sentences(flag: str, plan: Plan) -> int:

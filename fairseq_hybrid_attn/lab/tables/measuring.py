@@ -269,4 +269,11 @@ def compared(
 
 
 def _difference(ours: Number, theirs: Number) -> Estimate | None:
-    return difference(ours.scores, theirs.scores)
+    return difference(_beside(ours, theirs), _beside(theirs, ours))
+
+
+def _beside(number: Number, other: Number) -> Mapping[int, Score]:
+    """Its scores by seed; a single translation, of no run, stands beside every seed of another."""
+    if len(number.scores) == 1 and number.parameters is None:
+        return dict.fromkeys(other.scores, next(iter(number.scores.values())))
+    return number.scores

@@ -421,10 +421,12 @@ def test_seeds_the_baseline_and_pairs(systems, capsys):
     found = compare(*systems, "--baseline", "worse", "--pairs", "--scores", "chrf")
     base, _, worse = found["numbers"]
     assert list(worse["ours"]["by_seed"]) == ["1", "2"] and worse["difference"] is None
-    gain = base["ours"]["by_seed"]["1"] - worse["ours"]["by_seed"]["1"]
-    assert base["difference"]["by_seed"] == {"1": pytest.approx(gain)}
+    alone, seeds = base["ours"]["value"], worse["ours"]["by_seed"]  # one file is beside each seed
+    gains = {seed: pytest.approx(alone - of_seed) for seed, of_seed in seeds.items()}
+    assert base["difference"]["by_seed"] == gains and len(set(seeds.values())) == 2
+    gain = pytest.approx(worse["ours"]["value"] - alone)
     pairs = {one["row"]: one["difference"]["value"] for one in found["pairs"]}
-    assert pairs == {"same - base": 0, **{f"worse - {n}": -gain for n in ("base", "same")}}
+    assert pairs == {"same - base": 0, "worse - base": gain, "worse - same": gain}
     for name in ("table.md", "table.csv"):
         compare(*systems, "--pairs", "--write", name)
         assert "worse - same" in Path(name).read_text()

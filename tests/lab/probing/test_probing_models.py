@@ -17,7 +17,7 @@ from corpora_made import CONFIGS, lines, skip_preprocess
 from every_model import MODELS as EVERY
 from every_model import build
 from models import build_tiny, task_of
-from refusals import check_refusals
+from refusals import changed, check_refusals
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
@@ -250,7 +250,8 @@ def run_probe(corpus, trained):
         path = trained / "model.pt"
         files = ["--task-files", str(trained / "tasks"), "--tasks", tasks]
         fits = "--seeds 2 --hidden 5 --dropout 0 --device cpu".split()
-        main(["probe", str(path), "--data", str(data), *files, *fits, *map(str, more)])
+        usual = ["probe", str(path), "--data", str(data), *files, *fits]
+        main(changed(usual, [*map(str, more)]))
 
     return run
 

@@ -155,11 +155,11 @@ def test_wrong_flags_end_training_with_a_message(corpus, tmp_path):
     (model / "checkpoint_last.pt").write_text("kept")
     done = train(
         *(corpus, "model", "transformer_hysan"),
-        *("--encoder-branches", "gobal,fw", "--decoder-branches", "bw", "--squeeze-ratio", "7"),
+        *("--encoder-branches", "gobal,fw", "--decoder-branches", "bw"),
         cwd=tmp_path,
         expect=1,
     )
-    for flag in ("--encoder-branches gobal,fw", "--decoder-branches bw", "--squeeze-ratio 7"):
+    for flag in ("--encoder-branches gobal,fw", "--decoder-branches bw"):
         assert flag in done.stderr
     assert "Traceback" not in done.stderr + done.stdout
     assert [p.name for p in model.iterdir()] == ["checkpoint_last.pt"]

@@ -1,6 +1,6 @@
 """``python -m fairseq_hybrid_attn COMMAND``: the laboratory's command line, ``fairseq-hybrid``."""
 
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
 
 if __name__ == "__main__":
     main()

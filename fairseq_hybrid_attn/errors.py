@@ -6,7 +6,8 @@ file, a wrong setting, invalid data.  Their docstrings do not repeat this.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
 
 class UserError(ValueError, SystemExit):
@@ -28,6 +29,12 @@ IF_REGISTERED = "; if a folder of yours registers it, give --user-dir FOLDER"
 def few(items: Sequence[object], most: int = 5, between: str = ", ") -> str:
     """The first items, for a message, and whether there are more."""
     return between.join(map(str, items[:most])) + f"{between}…" * (len(items) > most)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """``; did you mean NAME?``, the nearest of what is known; "" if nothing is near."""
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 class Faults:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.commands.workspace_flags import add_cells, add_workspace, plans
 from fairseq_hybrid_attn.lab.config.paper_tables import Cell, load_table
 from fairseq_hybrid_attn.lab.config.settings import load_profile
 from fairseq_hybrid_attn.lab.figures import style
@@ -31,11 +32,10 @@ from fairseq_hybrid_attn.lab.files.tabular import Grid
 from fairseq_hybrid_attn.lab.files.typed import read
 from fairseq_hybrid_attn.lab.files.writing import atomic_write
 from fairseq_hybrid_attn.lab.files.yaml_files import read_mapping
-from fairseq_hybrid_attn.lab.runs.fairseq_commands import USER_DIR, RunFolder, flags
-from fairseq_hybrid_attn.lab.runs.plan import Plan, make_plan
-from fairseq_hybrid_attn.lab.runs.results import read_result
-from fairseq_hybrid_attn.lab.runs.workspace import OwnText, Run, Workspace
-from fairseq_hybrid_attn.lab.runs.workspace_flags import add_cells, add_workspace, plans
+from fairseq_hybrid_attn.lab.plan.plan import Plan, make_plan
+from fairseq_hybrid_attn.lab.run.fairseq_commands import USER_DIR, RunFolder, flags
+from fairseq_hybrid_attn.lab.run.results import read_result
+from fairseq_hybrid_attn.lab.run.workspace import OwnText, Run, Workspace
 from fairseq_hybrid_attn.lab.scores.counts import Score
 from fairseq_hybrid_attn.lab.scores.statistics import HOW, Estimate, combined, estimate
 from fairseq_hybrid_attn.lab.tables.drawing import draw, is_drawable

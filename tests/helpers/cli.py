@@ -39,7 +39,7 @@ from types import SimpleNamespace
 import torch
 
 import fairseq_hybrid_attn
-from fairseq_hybrid_attn.lab.cli.command_line import COMMANDS, main
+from fairseq_hybrid_attn.lab.commands.command_line import COMMANDS, main
 from fairseq_hybrid_attn.lab.files import processes
 
 USER_DIR = str(Path(fairseq_hybrid_attn.__file__).parent)
@@ -56,7 +56,7 @@ MODULES = {
 #: What training and translation import, partly when they begin.
 IMPORTED = [
     "fairseq_hybrid_attn.models",  # first, as by --user-dir
-    *(f"fairseq_hybrid_attn.lab.{module}" for module in COMMANDS.values()),
+    *(f"fairseq_hybrid_attn.lab.commands.{name.replace('-', '_')}" for name in COMMANDS),
     *("fairseq_cli.train", "fairseq_cli.generate"),
     *("torch._dynamo", "torch.profiler"),
 ]

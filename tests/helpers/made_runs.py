@@ -17,14 +17,14 @@ from sacrebleu.metrics import BLEU
 from workspaces import write_configs
 
 from fairseq_hybrid_attn.lab.alignment.error_rate import rates
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.config.paper_tables import load_table
 from fairseq_hybrid_attn.lab.config.settings import load_profile
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
-from fairseq_hybrid_attn.lab.runs.plan import Plan
-from fairseq_hybrid_attn.lab.runs.run_scores import write_counts
-from fairseq_hybrid_attn.lab.runs.status import identity
-from fairseq_hybrid_attn.lab.runs.workspace import OwnText, Run, Workspace
+from fairseq_hybrid_attn.lab.plan.plan import Plan
+from fairseq_hybrid_attn.lab.run.run_scores import write_counts
+from fairseq_hybrid_attn.lab.run.status import identity
+from fairseq_hybrid_attn.lab.run.workspace import OwnText, Run, Workspace
 from fairseq_hybrid_attn.lab.scores.counts import Score, SentenceCounts, scores_as_dict
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
 
 
 def check_refusals(cases: Iterable[tuple[str, str]], run: Callable[[str], object]) -> None:

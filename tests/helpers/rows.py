@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.config.paper_tables import load_table, table_names
 from fairseq_hybrid_attn.lab.config.settings import Settings, load_profile
-from fairseq_hybrid_attn.lab.runs.fairseq_commands import flags as flags_of
+from fairseq_hybrid_attn.lab.run.fairseq_commands import flags as flags_of
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 FULL = load_profile("full", CONFIGS)

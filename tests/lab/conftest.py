@@ -4,7 +4,7 @@ import pytest
 from analysed import make_data
 from refusals import changed, check_refusals, files
 
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
 
 
 @pytest.fixture(scope="session")

@@ -21,8 +21,8 @@ from made_runs import REFERENCES, MadeWorkspace, worse, write_lines
 from workspaces import FILES, write_yaml
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.cli.command_line import main
-from fairseq_hybrid_attn.lab.runs import scheduler
+from fairseq_hybrid_attn.lab.commands.command_line import main
+from fairseq_hybrid_attn.lab.plan import scheduler
 
 hypothesis = pytest.importorskip("hypothesis")
 st = pytest.importorskip("hypothesis.strategies")

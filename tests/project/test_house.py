@@ -41,8 +41,6 @@ def imported(module: tuple[str, ...], tree: ast.Module) -> list[tuple[str, ...]]
 
 def room(module: tuple[str, ...]) -> str:
     """``plugin``, or the room of the laboratory."""
-    if module[:2] == ("lab", "runs") and "".join(module[2:3]).endswith("_command"):
-        return "commands of runs"  # they also print tables and pages, which are made of runs
     return "/".join(module[:2]) if module[0] == "lab" else "plugin"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_hybrid_attn.lab.cli.command_line import COMMANDS, main
+from fairseq_hybrid_attn.lab.commands.command_line import COMMANDS, main
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,7 +53,7 @@ def test_a_wheel_needs_no_checkout(tmp_path):
 def test_help_is_fast():
     """torch and fairseq take seconds to import."""
     program = (
-        "import sys\nfrom fairseq_hybrid_attn.lab.cli.command_line import main\n"
+        "import sys\nfrom fairseq_hybrid_attn.lab.commands.command_line import main\n"
         f"for words in [], *([name] for name in {[*COMMANDS]}):\n"
         "    try: main([*words, '--help'])\n"
         "    except SystemExit: pass\n"

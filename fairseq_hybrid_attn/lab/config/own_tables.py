@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ...errors import UserError
-from ..cli.flags import did_you_mean
+from ...errors import UserError, did_you_mean
 from ..files.checksums import digest
 from ..files.typed import fault_of_name
 from ..files.yaml_files import merge

@@ -94,3 +94,21 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
     finally:
         with contextlib.suppress(OSError):  # it is gone after os.replace
             temporary.unlink()
+
+
+def make_folder(flag: str, path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{flag} {path} cannot be made: {error.strerror}") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    with atomic_write(path) as file:
+        file.write(text.encode())
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write a page, and say where it is."""
+    write_text(path, text)
+    say(f"{path.absolute()}: open it in a browser")

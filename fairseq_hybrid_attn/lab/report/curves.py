@@ -24,9 +24,9 @@ from ..figures import style
 from ..files.json_files import parse_json
 from ..files.tabular import Grid
 from ..files.typed import read
-from ..runs.fairseq_commands import RunFolder
-from ..runs.results import CurvePoint, StoredScore
-from ..runs.training_log import TrainingLog, read_log
+from ..run.fairseq_commands import RunFolder
+from ..run.results import CurvePoint, StoredScore
+from ..run.training_log import TrainingLog, read_log
 from ..scores import lower_is_better
 
 TRAINING, VALIDATION, CHECKPOINTS = "training", "validation", "checkpoints"

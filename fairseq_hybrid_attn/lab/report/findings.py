@@ -19,7 +19,7 @@ from ..models import KINDS
 from ..models.attentions import SentenceAttention
 from ..models.on_text import ModelOnText, Text, note, put_on_text
 from ..probing import results
-from ..runs.fairseq_commands import RunFolder, flags
+from ..run.fairseq_commands import RunFolder, flags
 from ..scores.generate_output import read_generated
 from ..scores.lengths import ScoresByLength
 from .curves import Curve, read_curves

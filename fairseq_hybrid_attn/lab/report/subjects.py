@@ -9,8 +9,8 @@ from pathlib import Path
 from ...errors import UserError
 from ..files.checksums import sha256
 from ..models.trained import TrainedModel
-from ..runs.fairseq_commands import RunFolder, flags
-from ..runs.results import read_result
+from ..run.fairseq_commands import RunFolder, flags
+from ..run.results import read_result
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import UserError
-from ..figures import outputs
 from ..files.checksums import digest, sha256
 from ..files.processes import run_program
 from ..files.stages import Stage, Stages
+from ..files.writing import make_folder
 from ..models.on_text import note
-from ..runs.fairseq_commands import RunFolder, generate_command
+from ..run.fairseq_commands import RunFolder, generate_command
 
 
 def translated(
@@ -19,7 +19,7 @@ def translated(
 ) -> tuple[list[str], Path]:
     """The command that translates a set into a folder, and its output, kept or made.
 
-    ``how`` is as for :func:`..runs.fairseq_commands.generate_command`.
+    ``how`` is as for :func:`..run.fairseq_commands.generate_command`.
     """
     data, model, log = data.resolve(), model.resolve(), folder.log("translate")
     command = generate_command(data, model, subset, folder.translation, **how)
@@ -36,6 +36,6 @@ def translated(
 
     output = folder.generated(subset)
     title = f"{log}: translating {subset} with {model}"
-    outputs.make_folder("the folder of translations", folder.path)
+    make_folder("the folder of translations", folder.path)
     Stages(folder.path, note).ensure(Stage("translate", title, (makes,), key, make))
     return command, output

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...errors import UserError
 from ..figures import style
+from ..plan.plan import Plan
 from ..report import curves
 from ..report.curves import CHECKPOINTS, LABELS, Curve
-from ..runs.plan import Plan
 from ..scores import lengths
 from ..scores.lengths import GroupScores
 from .measuring import ColumnHead, TableNumbers

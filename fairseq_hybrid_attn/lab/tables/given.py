@@ -14,7 +14,7 @@ from ..corpora.own import texts_of
 from ..files.checksums import digest, sha256
 from ..files.text import count_lines, read_lines, write_lines
 from ..models.trained import find_model, how_to_export
-from ..runs.plan import Plan
+from ..plan.plan import Plan
 from ..scores.generate_output import warn_if_not_text
 from ..scores.metrics import build_metric, check_parallel, score_sets
 from .measuring import GIVEN, Number, TableNumbers, compared, numbers_of

@@ -16,7 +16,7 @@ from typing import Any
 from ...errors import UserError
 from ..config.paper_tables import Cell, CellName, Column
 from ..files.provenance import trained_on
-from ..runs.plan import Plan
+from ..plan.plan import Plan
 from ..scores.counts import Score
 from ..scores.lengths import ScoresByLength
 from ..scores.statistics import Compared, Estimate, difference, estimate

@@ -11,8 +11,8 @@ from pathlib import Path
 from ...errors import UserError
 from ..files.tabular import Grid
 from ..files.writing import atomic_write
-from ..runs.status import FAILED
-from ..runs.training_log import duration
+from ..run.status import FAILED
+from ..run.training_log import duration
 from ..scores import lengths, lower_is_better
 from ..scores.statistics import FEW_SEEDS, HOW, Estimate, p_value
 from .measuring import GIVEN, ColumnHead, Number, TableNumbers

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from ...errors import UserError
 from ..config.paper_tables import AER, Cell
 from ..files.provenance import differences
-from ..runs.plan import Plan
-from ..runs.results import read_result
-from ..runs.run_scores import RunCounts, read_counts
-from ..runs.status import State, changes, status
-from ..runs.workspace import Run
+from ..plan.plan import Plan
+from ..run.results import read_result
+from ..run.run_scores import RunCounts, read_counts
+from ..run.status import State, changes, status
+from ..run.workspace import Run
 from ..scores import NAMES, Group
 from ..scores.counts import Score, SentenceCounts
 

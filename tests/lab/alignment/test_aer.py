@@ -5,9 +5,9 @@ import json
 import pytest
 from refusals import check_command_refusals, check_refusals
 
-from fairseq_hybrid_attn.lab.alignment.aer_command import rates_of
 from fairseq_hybrid_attn.lab.alignment.error_rate import count, undefined
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.aer import rates_of
+from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.corpora.link_files import (
     GoldSentence,
     read_gold,

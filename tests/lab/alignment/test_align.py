@@ -15,7 +15,7 @@ from refusals import check_command_refusals
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.alignment.forced import strongest
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.corpora.link_files import read_pharaoh
 
 LETTERS = "abcdefghij"

@@ -10,9 +10,9 @@ from fairseq.data import Dictionary
 from fairseq.tasks.translation import load_langpair_dataset
 from refusals import check_command_refusals
 
-from fairseq_hybrid_attn.lab.alignment import align_training_command
 from fairseq_hybrid_attn.lab.alignment.error_rate import count
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands import align_training
+from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.corpora import training_links
 from fairseq_hybrid_attn.lab.corpora.link_files import GoldSentence, read_pharaoh
 from fairseq_hybrid_attn.lab.corpora.training_links import (
@@ -140,7 +140,7 @@ def test_long_sentences_are_reported(tmp_path, monkeypatch, capsys):
         lines = [" ".join(["x"] * n) for n in (2, 1023, 1024)]
         (tmp_path / f"t.{side}").write_text("".join(f"{line}\n" for line in lines))
     quick = partial(align_words, samplers=1, length=0.001)
-    monkeypatch.setattr(align_training_command, "align_words", quick)
+    monkeypatch.setattr(align_training, "align_words", quick)
     main([*FLAGS, "--testpref", "t"])
     assert "1 sentences have more than 1,023 words" in capsys.readouterr().err
     found = read_pharaoh(tmp_path / "t.align")

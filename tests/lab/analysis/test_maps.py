@@ -19,7 +19,7 @@ from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.attention.fusion import GatedSum, QueryGate
 from fairseq_hybrid_attn.lab.analysis import maps_figure, maps_page
 from fairseq_hybrid_attn.lab.analysis.maps_measure import ModelMaps, rounded, sentence_maps
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.models.attentions import (
     CROSS,
     DECODER,

@@ -13,7 +13,7 @@ from models import parameters
 from rows import CELLS, FULL, build_cell, flags, model_settings, parsed
 
 from fairseq_hybrid_attn.attention import PatternedAttention
-from fairseq_hybrid_attn.lab.runs.fairseq_commands import flags as flags_of
+from fairseq_hybrid_attn.lab.run.fairseq_commands import flags as flags_of
 from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past
 
 #: A run of each paper: its result and its settings.  One number stands for encoder and decoder;

@@ -12,7 +12,7 @@ from corpora_made import CONFIGS, lines, parts, recipe, remade, skip_preprocess
 from fairseq.data import data_utils
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, read_manifest
 from fairseq_hybrid_attn.lab.corpora.definition import with_options
 from fairseq_hybrid_attn.lab.corpora.link_files import read_gold

@@ -14,7 +14,7 @@ from corpora_made import CONFIGS, lines, pairs_of, parts, recipe, sentences, sta
 from refusals import check_refusals
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, read_manifest, tokenisers
 from fairseq_hybrid_attn.lab.corpora.cleaning import fault
 from fairseq_hybrid_attn.lab.corpora.definition import Clean, Subwords, parse, with_options

@@ -7,7 +7,7 @@ from corpora_made import CONFIGS, pairs_of, parts, recipe, sentences, write
 from refusals import check_refusals
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus
 from fairseq_hybrid_attn.lab.corpora.definition import read_test_sets
 from fairseq_hybrid_attn.lab.corpora.pipeline import prepare

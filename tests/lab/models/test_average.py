@@ -14,7 +14,7 @@ from fairseq import checkpoint_utils
 from refusals import check_command_refusals, files
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint
 from fairseq_hybrid_attn.lab.files.writing import atomic_write
 from fairseq_hybrid_attn.lab.models.averaging import average_checkpoints

@@ -14,15 +14,15 @@ from cli import USER_DIR, command, environment, run
 
 import fairseq_hybrid_attn
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands import translate
+from fairseq_hybrid_attn.lab.commands.command_line import main
+from fairseq_hybrid_attn.lab.commands.export import EXAMPLES_HEAD, card
 from fairseq_hybrid_attn.lab.corpora.definition import load_corpus
 from fairseq_hybrid_attn.lab.corpora.words import split_words
 from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
-from fairseq_hybrid_attn.lab.models import translate_command
 from fairseq_hybrid_attn.lab.models.sentences import Sentences
 from fairseq_hybrid_attn.lab.models.trained import corpus_like, find_model
-from fairseq_hybrid_attn.lab.runs.export_command import EXAMPLES_HEAD, card
-from fairseq_hybrid_attn.lab.runs.fairseq_commands import generate_command
+from fairseq_hybrid_attn.lab.run.fairseq_commands import generate_command
 from fairseq_hybrid_attn.lab.scores.counts import Score
 
 MODELS = sorted(path for path in (Path(USER_DIR).parent / "models").iterdir() if path.is_dir())
@@ -181,7 +181,7 @@ def test_lines_with_unknown_words_are_named(tmp_path, capsys):
     main(["translate", str(FIRST), str(tmp_path / "text"), "--device", "cpu"])
     assert "1 of 4 lines have subwords" in (told := capsys.readouterr().err) and ": 3\n" in told
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(translate_command, "MANY", {"cpu": 2})
+        patch.setattr(translate, "MANY", {"cpu": 2})
         main(["translate", str(FIRST), str(tmp_path / "text"), "--device", "cpu"])
     assert "1 of 2 lines have subwords" in (told := capsys.readouterr().err) and ": 3\n" in told
 

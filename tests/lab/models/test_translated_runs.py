@@ -12,10 +12,10 @@ from workspaces import write_text
 
 import fairseq_hybrid_attn
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.models.loading import load_model
 from fairseq_hybrid_attn.lab.models.trained import find_model
-from fairseq_hybrid_attn.lab.runs.fine_tuning import check_dictionaries, settings_from
+from fairseq_hybrid_attn.lab.run.fine_tuning import check_dictionaries, settings_from
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,7 @@ from models import build_tiny, task_of
 from refusals import changed, check_refusals
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus
 from fairseq_hybrid_attn.lab.corpora.definition import Subwords
 from fairseq_hybrid_attn.lab.corpora.manifest import read_manifest

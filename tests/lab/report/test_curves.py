@@ -9,9 +9,9 @@ from fairseq.logging import progress_bar
 from refusals import check_command_refusals
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.report.curves import Curve, CurvePanel, curves_of_log, draw
-from fairseq_hybrid_attn.lab.runs.training_log import last_record, parameters, read_log
+from fairseq_hybrid_attn.lab.run.training_log import last_record, parameters, read_log
 
 NAN = math.nan
 FAIRSEQ = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"

@@ -17,15 +17,15 @@ from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browse
 from refusals import check_command_refusals
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
+from fairseq_hybrid_attn.lab.commands.model_flags import names_of
 from fairseq_hybrid_attn.lab.files.checksums import sha256
-from fairseq_hybrid_attn.lab.models.arguments import names_of
 from fairseq_hybrid_attn.lab.models.trained import find_model
 from fairseq_hybrid_attn.lab.report import translating
 from fairseq_hybrid_attn.lab.report.findings import curves_of
 from fairseq_hybrid_attn.lab.report.subjects import Request, find_subject
 from fairseq_hybrid_attn.lab.report.translations import SentenceScores, extremes
-from fairseq_hybrid_attn.lab.runs.fairseq_commands import RunFolder
+from fairseq_hybrid_attn.lab.run.fairseq_commands import RunFolder
 from fairseq_hybrid_attn.lab.scores.statistics import Estimate
 
 REFERENCE = ["the house is there", "yes it is", "so it is said", "I like cats and dogs"]

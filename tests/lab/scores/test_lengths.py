@@ -7,7 +7,7 @@ import pytest
 from refusals import check_command_refusals
 from sacrebleu.metrics import BLEU
 
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.figures import style
 from fairseq_hybrid_attn.lab.scores.lengths import (
     GroupScores,

@@ -13,7 +13,7 @@ from analysed import binarise
 from fairseq import checkpoint_utils
 from refusals import check_command_refusals
 
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
 
 SMOOTHING = 0.2
 

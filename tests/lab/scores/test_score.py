@@ -18,7 +18,7 @@ from sacrebleu.significance import PairedTest
 from sacrebleu_command import sacrebleu_command
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.config.own_tables import flags_of
 from fairseq_hybrid_attn.lab.corpora.words import join_subwords
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric, language
@@ -364,7 +364,7 @@ def test_scores_and_tables_load_no_fairseq():
         ["table", "evidence/rates", "--output", str(RESULTS)],
     )
     program = f"""import sys
-from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.commands.command_line import main
 for words in {commands}:
     main(words)
 print({{"fairseq", "torch"}} & sys.modules.keys())

@@ -9,8 +9,8 @@ from refusals import files
 from workspaces import TABLE, with_rows
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.runs.devices import Devices
-from fairseq_hybrid_attn.lab.runs.plan import make_plan
+from fairseq_hybrid_attn.lab.plan.plan import make_plan
+from fairseq_hybrid_attn.lab.run.devices import Devices
 
 BAD = {
     "typo": ({"train": {"encoder-layrs": 2}}, "train: .*unrecognized arguments: --encoder-layrs"),

@@ -8,7 +8,7 @@ from made_runs import REFERENCES, SOURCES, read_lines, score, worse
 from refusals import check_refusals
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.runs.run_scores import read_counts
+from fairseq_hybrid_attn.lab.run.run_scores import read_counts
 from fairseq_hybrid_attn.lab.scores import Group, statistics
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 from fairseq_hybrid_attn.lab.tables.measuring import measure

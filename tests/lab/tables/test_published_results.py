@@ -9,7 +9,7 @@ from made_runs import REFERENCES, worse
 from published import RESULTS
 
 from fairseq_hybrid_attn.lab.files.json_files import read_json
-from fairseq_hybrid_attn.lab.runs.run_scores import read_counts
+from fairseq_hybrid_attn.lab.run.run_scores import read_counts
 from fairseq_hybrid_attn.lab.scores.statistics import Estimate, combined
 
 

@@ -11,8 +11,8 @@ from workspaces import write_yaml
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.files.processes import locked
-from fairseq_hybrid_attn.lab.runs import scheduler
-from fairseq_hybrid_attn.lab.runs.status import identity
+from fairseq_hybrid_attn.lab.plan import scheduler
+from fairseq_hybrid_attn.lab.run.status import identity
 
 HERE = ("reproduce", "toy/table1", "--columns", "bleu", "--device", "cpu")
 

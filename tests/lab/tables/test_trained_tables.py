@@ -12,7 +12,7 @@ from cli import USER_DIR, run
 from made_runs import read_lines, write_lines
 from workspaces import RECIPE, SETTINGS, write_configs, write_text
 
-from fairseq_hybrid_attn.lab.runs.training_log import read_log
+from fairseq_hybrid_attn.lab.run.training_log import read_log
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 from fairseq_hybrid_attn.lab.scores.statistics import estimate
 

@@ -1,1 +1,0 @@
-"""The command line, and flags that several commands share."""

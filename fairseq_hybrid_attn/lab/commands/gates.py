@@ -1,0 +1,73 @@
+"""Show the mean gates of a model by layer, branch, part of speech and window size.
+
+  fairseq-hybrid gates RUN --gen-subset valid --tagger de --write-tags valid.tags \\
+      --figure gates.pdf --json gates.json
+  fairseq-hybrid gates window3.pt window5.pt --data data/mine --figure figure2.pdf
+
+The gate of transformer_hybrid_gate is the share of the local branch (0 = only global attention,
+1 = only local attention).  For transformer_hysan with gated sum, it is the mean of each branch's
+squeeze gate.  A fusion of your own says itself what its gates are.  The interval of a mean is 95 %,
+over sentences; half of it is shown.  docs/analysis.md says more, also of tags.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ...errors import UserError
+from ..analysis import tags
+from ..files.writing import write_text
+from . import model_flags, outputs
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    model_flags.add_models(parser)
+    model_flags.add_sentences(parser)
+    model_flags.add_selection(parser)
+    group = parser.add_argument_group("parts of speech of the source's words")
+    group.add_argument("--tags", type=Path, metavar="FILE", help="tags, one line per sentence")
+    group.add_argument(
+        "--tagger", choices=tuple(tags.TAGGERS), help="or: use the tagger for this language"
+    )
+    group.add_argument(
+        "--write-tags", type=Path, metavar="FILE", help="write the tagger's tags, for --tags"
+    )
+    outputs.add_outputs(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    from ..analysis.gates import ModelGates, draw, measure_gates  # here: it imports torch
+
+    if args.tags and args.tagger:
+        raise UserError("give one of --tags FILE and --tagger LANGUAGE")
+    if args.write_tags and not args.tagger:
+        raise UserError("--write-tags needs --tagger LANGUAGE; give both")
+    trained = model_flags.named_models(args.models, args.names, args.data)
+    inputs = [*model_flags.files_of(args, trained), args.tags]
+    outputs.check(args, inputs, {"--write-tags": args.write_tags})
+    models: list[ModelGates] = []
+    of_words: list[list[str]] | None = None  # the same for all models
+    for model in model_flags.on_text(args, trained):
+        if not models:
+            source = model.sentences.source
+            of_words = tags.tags_of(source, model.subwords, args.tags, args.tagger)
+            if args.write_tags:
+                text = "".join(f"{' '.join(line)}\n" for line in of_words or ())
+                write_text(args.write_tags, text)
+        numbers = model.usable(args.sentences, skip_long=args.too_long == "skip")
+        models.append(measure_gates(model, numbers, of_words))
+    tagged_by = str(args.tags) if args.tags else args.tagger and f"tagger: {args.tagger}"
+    outputs.write(
+        args,
+        {"tags": tagged_by, "models": [vars(gates) for gates in models]},
+        lambda theme: draw(models, theme),
+    )
+    for gates in models:
+        print(gates.name)
+        print(gates.grid.terminal())
+        if gates.share_text:
+            print(f"all layers: {gates.share_text}")
+        if gates.tag_rows:
+            print(f"\n{gates.grid_of_tags.terminal()}")
+        print()

@@ -1,0 +1,148 @@
+"""Train a model, translate the test set with it and score that: on your text, or a table's row.
+
+On your text (--text), a system is an architecture of fairseq's or this package's.  fairseq-train's
+flags follow after --; size, batch and length follow the number of training pairs (see the plan).
+The batch of an update keeps its size, however many devices share it.  Run again, it resumes where
+it stopped.  "compare" takes several systems, and what this has trained.
+
+  fairseq-hybrid train --text my-text/ --gpus-per-run 4 transformer_hysan
+  fairseq-hybrid train --text my-text/ transformer_mma -- --dropout 0.2
+  fairseq-hybrid train --text other/ --from models/mma -- --max-update 300
+  torchrun --nproc-per-node 8 --no-python fairseq-hybrid train hysan/table2c/gated_sum
+  srun --ntasks-per-node 8 fairseq-hybrid train hysan/table2c/gated_sum
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ...errors import UserError
+from ..files.processes import stop_at_signals
+from ..models.trained import find_model
+from ..plan.doing import Doing, own_plan
+from ..plan.plan import Plan, make_plans
+from ..run.devices import Devices, launcher, of_launched
+from ..run.running import RunInProgress
+from ..run.status import State, check_begun
+from ..tables.comparing import compare, reproduce
+from .workspace_flags import SIZES, add_own, add_running, doing, shared, workspace
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("row", nargs="?", metavar="SYSTEM|PAPER/TABLE/ROW")
+    parser.add_argument("--column", metavar="NAME", help="of a row (default: all columns)")
+    add_own(parser)
+    parser.add_argument(
+        "--from",
+        type=Path,
+        metavar="RUN|MODEL",
+        help="begin with a trained model: its weights, subwords, dictionaries and settings; rate, "
+        "warm-up and length follow it, or --max-update",
+    )
+    add_running(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    how, system, flags = doing(args), args.row, args.others
+    if system and "/" in system:
+        plan = plan_of_row(args)
+    else:
+        model = find_model(given) if (given := getattr(args, "from")) else None
+        if model and (args.source_lang or args.target_lang or args.profile):
+            raise UserError(
+                "--from has the model's languages and sizes: leave out --source-lang, "
+                "--target-lang and --profile"
+            )
+        if system is None and model:
+            system = str(model.settings.get("train", {}).get("arch"))
+        if not args.text or system is None:
+            raise UserError(
+                "name a row of a table, or your text and a system: --text DIR transformer"
+            )
+        if args.column:
+            raise UserError("--column is of a table's row; leave it out")
+        place = workspace(args, by_size=model is None)
+        what = replace(shared(args, flags, model), inherits=args.row is None)
+        plan = own_plan(place, [system], args.seeds, args.name, what)
+    alone = how.prepare_only or how.dry_run or how.slurm
+    if launched := {} if alone else launcher(os.environ):
+        if how.redo or args.write:
+            raise UserError(
+                "--redo and --write: not for processes of torchrun or srun; use one process"
+            )
+        train_launched(plan, launched, how)
+    elif not plan.table.is_own:
+        reproduce([plan], how)
+    else:
+        compare(plan, how, args.write)
+        if len(plan.table.rows) == 1 and not (how.dry_run or how.prepare_only):
+            ours = [words for name, words in args.typed.items() if name not in ("redo", "write")]
+            words = ["fairseq-hybrid", "compare", *itertools.chain(*ours), system, "ANOTHER"]
+            words += ["--", *flags] if flags else []
+            print(f"\nCompare it with another system: {shlex.join(words)}")
+
+
+def plan_of_row(args: argparse.Namespace) -> Plan:
+    if args.others:
+        raise UserError(f"{args.row} has its own flags; leave out -- {args.others[0]}, or the row")
+    for flag in ("from", "name", "write", *SIZES):
+        if getattr(args, flag.replace("-", "_")) not in (None, []):
+            raise UserError(f"{args.row} has its own settings; leave out --{flag}, or the row")
+    table, _, row = args.row.rpartition("/")
+    columns = [args.column] if args.column else []
+    [plan] = make_plans(workspace(args), [table, row], columns, args.seeds)
+    for run in plan.runs:
+        if run.settings.aligner:
+            raise UserError(f'{run.name} does not train a model; use "fairseq-hybrid reproduce"')
+    return plan
+
+
+def train_launched(plan: Plan, launched: Mapping[str, str], how: Doing) -> None:
+    """Be one of the processes, a device each, that torchrun or SLURM has started for a run."""
+    devices = of_launched(launched, how.device, how.precision, how.compile)
+    # All processes check before any of them starts: if one alone stopped here, the others
+    # would wait for it.
+    able, faults = plan.check(devices)
+    if faults:
+        raise UserError("\n".join(faults))
+    if len(able) != 1:
+        raise UserError(f"{len(able)} runs: under torchrun or srun, name one --column and seed")
+    [(run, state)] = able
+    if not run.has_corpus:
+        raise UserError(
+            f"its corpus is not prepared in {run.corpus_folder} as it is now; on one node, first "
+            "run the same with --prepare-only"
+        )
+    check_begun(run, devices)
+    stop_at_signals()
+    work = RunInProgress(run, devices, how.keep_checkpoints)
+    # By these, the processes of the training find each other.
+    work.training_environment = devices.environment({**os.environ, **launched})
+    work.launch_flags = launch_flags(devices, launched)
+    work.check()
+    done, rank = state.state is State.DONE, int(launched["RANK"])
+    if rank != 0:
+        # If all updates are made, the first process, which asks as well, would not come.
+        if not (done or run.folder.trained.exists() or work.is_trained()):
+            work.train_here(log=f"train-rank{rank}")
+        return
+    if not done:
+        work.complete()
+    print(f"{run.name} is done: {run.folder.path}")
+
+
+def launch_flags(devices: Devices, launched: Mapping[str, str]) -> list[str]:
+    """How processes on CPUs find each other, of which fairseq cannot tell by itself."""
+    if devices.kind == "cuda":
+        return []
+    return [
+        *("--distributed-init-method", "env://"),
+        *("--distributed-rank", launched["RANK"]),
+        "--distributed-no-spawn",
+    ]

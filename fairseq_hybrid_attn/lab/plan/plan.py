@@ -1,0 +1,140 @@
+"""A plan: the requested cells and seeds of a table, and the runs that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...errors import UserError
+from ..config.paper_tables import Cell, Table, load_table, row_place
+from ..run.checks import check_run
+from ..run.devices import Devices
+from ..run.status import State, Status, status
+from ..run.workspace import Run, Workspace
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was requested of a table, in a workspace."""
+
+    table: Table
+    workspace: Workspace
+    cells: tuple[Cell, ...]
+    seeds: tuple[int, ...]
+
+    @property
+    def runs(self) -> list[Run]:
+        """Every run that the cells need, once, seed by seed so that all rows come early."""
+        return list(self._runs_and_faults[0].values())
+
+    @property
+    def faults(self) -> list[str]:
+        """What is wrong with rows of the configurations, which are not among the runs."""
+        return list(dict.fromkeys(self._runs_and_faults[1].values()))
+
+    @cached_property
+    def _runs_and_faults(self) -> tuple[dict[str, Run], dict[str, str]]:
+        """Runs by their names, and a fault of each row that has one."""
+        runs: dict[str, Run] = {}
+        faults: dict[str, str] = {}
+        for seed in self.seeds:
+            for cell in self.cells:
+                where = ""
+                try:
+                    if not cell.trainable:
+                        continue
+                    run = self.workspace.run(cell, seed)
+                    if self.workspace.own is None:
+                        where = f"{run.cell}: corpus {run.settings.corpus}: "
+                    run.recipe  # noqa: B018  it must be readable
+                    runs.setdefault(run.name, run)
+                except UserError as error:
+                    faults.setdefault(cell.row.name, f"{where}{error}")
+        return runs, faults
+
+    @property
+    def planned(self) -> list[tuple[str, str]]:
+        named = []
+        for cell in self.cells:
+            with suppress(UserError):  # which is among the faults
+                named.append((f"{cell.row.name}/{cell.column.name}", cell.planned))
+        return [(name, missing) for name, missing in named if missing]
+
+    @property
+    def cited(self) -> list[str]:
+        return list(dict.fromkeys(cell.row.name for cell in self.cells if cell.row.cited))
+
+    def check(self, devices: Devices) -> tuple[list[tuple[Run, Status]], list[str]]:
+        """The runs that can be done, with their states; what is wrong with others, a line each."""
+        able, faults = [], dict.fromkeys(self.faults)
+        for run in self.runs:
+            try:
+                state = status(run)
+                if state.state is not State.DONE:
+                    check_run(run, devices)
+                able.append((run, state))
+            except UserError as error:
+                where = row_place(run.cell.table, run.cell.row, run.workspace.configs)
+                faults[f"{where}: {error}"] = None
+        return able, [" ".join(fault.split()) for fault in faults]
+
+
+def make_plan(
+    table: Table, workspace: Workspace, rows: list[str], columns: list[str], seeds: tuple[int, ...]
+) -> Plan:
+    """The plan for some rows and columns of a table; all of them if none is named."""
+    for name in rows:
+        table.row(name)
+    for name in columns:
+        table.column(name)
+    cells = tuple(
+        cell
+        for cell in table.cells()
+        if (not rows or cell.row.name in rows) and (not columns or cell.column.name in columns)
+    )
+    return Plan(table, workspace, cells, seeds)
+
+
+def make_plans(
+    place: Workspace, names: Sequence[str], columns: Sequence[str], seeds: tuple[int, ...]
+) -> list[Plan]:
+    """The plans for tables (``paper/table``), each of which may be followed by some of its rows."""
+    if "/" not in names[0]:
+        raise UserError(f"{names[0]}: name a table first, as PAPER/TABLE")
+    loaded: list[tuple[Table, list[str]]] = []
+    for name in names:
+        if "/" in name:
+            loaded.append((load_table(name.rstrip("/"), place.configs), []))
+        else:
+            loaded[-1][1].append(name)
+    named = {column.name for table, _ in loaded for column in table.columns}
+    plans = []
+    for table, rows in loaded:
+        chosen = [column.name for column in table.columns if column.name in columns]
+        if columns and not chosen:
+            table.column(columns[0])  # its error lists the columns
+        plan = make_plan(table, place, rows, chosen, seeds)
+        if not plan.cells:
+            raise UserError(f"{table.name}: none of these rows is in these columns")
+        plans.append(plan)
+    for name in columns:
+        if name not in named:
+            raise UserError(f"--columns {name}: none of these tables has it")
+    return plans
+
+
+def run_of_row(place: Workspace, row: str, column: str | None, seed: int) -> Run:
+    """The run of ``paper/table/row``; a row with several runs needs a column."""
+    table, _, name = row.rpartition("/")
+    columns = [column] if column else []
+    plan = make_plan(load_table(table, place.configs), place, [name], columns, (seed,))
+    if len(plan.runs) > 1:
+        raise UserError(f"{row}: which --column? {', '.join(c.column.name for c in plan.cells)}")
+    if plan.faults:
+        raise UserError(plan.faults[0])
+    if not plan.runs:
+        reasons = ", ".join(dict.fromkeys(reason for _, reason in plan.planned))
+        raise UserError(f"{row} is not run: {reasons or 'cited by the paper'}")
+    return plan.runs[0]

@@ -1,0 +1,54 @@
+"""Do the runs of plans that are missing, and print the tables of their numbers."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...errors import UserError
+from ..figures import style
+from ..files.processes import run_program
+from ..files.writing import check_outputs
+from ..plan.doing import Doing, do
+from ..plan.plan import Plan
+from ..run.fairseq_commands import flags
+from .given import NOTHING, Beside
+from .measuring import measure
+from .printing import FORMATS, write_table, written
+
+
+def reproduce(plans: Sequence[Plan], doing: Doing) -> None:
+    """Do the runs that are missing; print the papers' tables with their numbers."""
+    do(plans, doing, lambda plan: FORMATS["terminal"](measure(plan)))
+
+
+def compare(plan: Plan, doing: Doing, write: Sequence[Path] = (), beside: Beside = NOTHING) -> None:
+    """Do the runs that are missing; print and write the comparison with the first system."""
+    beside.check(plan)
+    check_outputs(written(write, ".html"), inputs=[])  # the page of ``report``
+    if write and doing.prepare_only:
+        raise UserError("--write: with --prepare-only, there is nothing to write; leave it out")
+    pages = [path for path in write if path.suffix == ".html"]
+    if pages:
+        style.require()
+
+    def show(plan: Plan) -> str:
+        numbers = beside.added(measure(plan), plan, doing.device)
+        done = [run for run in plan.runs if run.folder.result.exists()]
+        done = [run for run in done if run.seed == done[0].seed]
+        report = ["fairseq-hybrid", "report", *(str(run.folder.path) for run in done)]
+        report += flags(user_dir=plan.workspace.user_dir, device=doing.device)
+        if pages and done:  # the page shows these numbers, of all seeds
+            compared = plan.workspace.root / "comparison.json"
+            compared.write_text(FORMATS["json"](numbers), encoding="utf-8")
+            report += flags(comparison=compared)
+        for path in pages if done else []:
+            run_program([*report, *flags(output=path)], plan.workspace.root / "report.log")
+        for path in [path for path in write if path not in pages]:
+            write_table(path, numbers)
+        hints = [f"On one page: {shlex.join(report)}"] if done and not pages else []
+        hints += [f"{path} is not written: no run is done" for path in pages if not done]
+        return FORMATS["terminal"](numbers) + "".join(f"\n{hint}\n" for hint in hints)
+
+    do([plan], doing, show)

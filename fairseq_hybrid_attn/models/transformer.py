@@ -39,7 +39,7 @@ from ..attention.problem import Branch, Masks
 from ..attention.sdpa import kernels_for, make_masks
 from ..checkpoints import is_new
 from ..cross_entropy import has_bfloat16
-from ..effects import missing_for
+from ..effects import no_effect
 from ..errors import Faults, UserError
 from ..patterns import PAST
 from ..pruning import kept, layers_to_keep, pruning_of
@@ -530,8 +530,8 @@ def check_effects(name: str, typed: Iterable[str], settings: Mapping[str, object
     faults = Faults(name)
     flags = {setting.replace("_", "-"): value for setting, value in settings.items()}
     for flag in (setting.replace("_", "-") for setting in typed):
-        if missing := missing_for(flag, flags):
-            faults.add(f"--{flag}", flags[flag], f"it counts with {missing} alone; leave it out")
+        if why := no_effect(flag, flags):
+            faults.add(f"--{flag}", flags[flag], f"it has no effect {why}; leave it out")
     faults.raise_if_any()
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from ...effects import missing_for
+from ...effects import no_effect
 from ...errors import UserError
 from ..files.typed import BY_PROGRAM, Name, PathWithin, read
 from ..files.yaml_files import CONFIGS, config_file, merge, read_mapping
@@ -207,7 +207,7 @@ class Cell:
             raw = merge(raw, layer)
         own = {**row.own.get("train", {}), **column.own.get("train", {})}
         flags = raw.get("train", {})  # an inherited one that another has made useless is left out
-        raw["train"] = {k: v for k, v in flags.items() if k in own or not missing_for(k, flags)}
+        raw["train"] = {k: v for k, v in flags.items() if k in own or not no_effect(k, flags)}
         where = row_place(owner.table.name, owner.row.name, owner.table.configs)
         return resolve(raw, f"{where} (column {owner.column.name})")
 

@@ -125,7 +125,11 @@ def find_model(path: Path, data: Path | None = None) -> TrainedModel:
         raise UserError(f"{path}: there is no such file or folder")
     checkpoint = path / CHECKPOINT if path.is_dir() else path
     if not checkpoint.is_file():
-        raise UserError(f"{path} has no {CHECKPOINT}: name a run that is done, or a checkpoint")
+        saved = sorted(path.glob("checkpoint*.pt"))
+        such_as = f", such as {saved[0]}" if saved else ""
+        raise UserError(
+            f"{path} has no {CHECKPOINT}: name a run that is done, or a checkpoint{such_as}"
+        )
     folder = checkpoint.resolve().parent
     folder = folder.parent if folder.name == "checkpoints" else folder
     begun = read_json(folder / BEGUN)

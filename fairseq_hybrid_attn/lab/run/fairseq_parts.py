@@ -13,7 +13,7 @@ from ..corpora.definition import Subwords, load_corpus
 from ..corpora.manifest import NAME, Manifest, digest_of
 from ..corpora.subwords import model_name, splitter
 from ..corpora.tokenisers import detokeniser
-from ..corpora.words import join_subwords
+from ..corpora.words import MOSES_WORDS, join_subwords, looks_of
 from ..files.checksums import sha256
 from ..files.json_files import write_json
 from ..files.yaml_files import CONFIGS
@@ -136,6 +136,8 @@ def check_fit(made: TrainedModel, data: Path, sides: Sequence[Sequence[Sequence[
                 f"{data}: its {language} text was not made by these --codes or --sentencepiece, "
                 f"--tokenizer and --lowercase: {there!r} there comes out as {here!r}"
             )
+        if tokenizer == "none" and MOSES_WORDS in looks_of(texts):
+            raise UserError(f"{data}: its {language} text has Moses' marks: give --tokenizer moses")
         alike = "".join(texts)
         if alike.lower() == alike != alike.upper() and tokenizer != "given" and not about.lowercase:
             raise UserError(f"{data}: its {language} text has no capitals: give --lowercase")

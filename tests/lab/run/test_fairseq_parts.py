@@ -11,9 +11,10 @@ from made_runs import read_lines, write_lines
 from refusals import check_refusals
 
 import fairseq_hybrid_attn
+from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.models.trained import find_model
-from fairseq_hybrid_attn.lab.run.fairseq_parts import settings_of
+from fairseq_hybrid_attn.lab.run.fairseq_parts import check_fit, settings_of
 from fairseq_hybrid_attn.lab.run.fine_tuning import settings_from
 
 WORDS = {"hund": "dog", "katze": "cat", "haus": "house", "baum": "tree", "rot": "red", "alt": "old"}
@@ -118,6 +119,7 @@ def test_given_rows_stand_beside_those_that_are_trained(place, exported):
     rows = place.glob("reproduction/runs/*/own/systems/*/bleu/seed*")
     own = sorted(str(row.relative_to(place) / "hypotheses.txt") for row in rows)
     given = ["--given", f"own={own[0]}", "--given", f"own={own[1]}", "--given", "stock=baseline"]
+    given += ["--given", f"run={(place / own[0]).parent}"]
     more = ["--pairs", "--baseline", "stock", "--write", "table.json"]
     done = run(*train, *given, *more, *flags, cwd=place)
     assert "own (given)" in done.stdout and "BLEU - stock" in done.stdout
@@ -127,6 +129,8 @@ def test_given_rows_stand_beside_those_that_are_trained(place, exported):
         trained, ours = numbers["transformer_mma", score], numbers["own", score]
         assert ours["state"] == "given" and trained["ours"] == ours["ours"]
         assert trained["difference"] == ours["difference"] is not None
+    again, first = (numbers[row, "bleu"]["ours"]["by_seed"]["1"] for row in ("run", "own"))
+    assert again == first
     pair = next(one for one in table["pairs"] if one["row"] == "own - transformer_mma")
     assert pair["difference"]["value"] == 0 and pair["difference"]["p"] == 1
     files = [f"--hypotheses=a={path}" for path in own]
@@ -176,8 +180,19 @@ def test_a_checkpoint_alone_names_the_command(place, tmp_path, monkeypatch):
     told = [("translate stock/checkpoint_best.pt text/test.de", "fairseq-hybrid export stock")]
     told += [("train --text text --from stock/checkpoint_best.pt", "export")]
     told += [("export stock/checkpoint_best.pt --output x", "--data")]
+    told += [("translate stock text/test.de", "such as stock/checkpoint")]
     told += [("export baseline --codes codes --output x", "need --data")]
     check_refusals(told, lambda words: main([*words.split()]))
+
+
+def test_moses_words_are_not_taken_for_text(exported, tmp_path):
+    shutil.copytree(exported, tmp_path / "copy")
+    manifest = tmp_path / "copy/manifest.json"
+    manifest.write_text(manifest.read_text().replace('"moses"', '"none"'))
+    made = find_model(tmp_path / "copy")
+    sides = [[made.preparation(side)("hund &apos;s .").split()] for side in made.languages]
+    with pytest.raises(UserError, match="--tokenizer moses"):
+        check_fit(made, tmp_path, sides)
 
 
 def test_settings_are_those_that_were_chosen(place):

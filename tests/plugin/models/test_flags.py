@@ -84,6 +84,11 @@ WITHOUT_EFFECT = {
     "transformer_hysan_small --squeeze-ratio 4 --branch-fusion sum": "--branch-fusion gated-sum",
     "transformer_lm_hysan --squeeze-ratio 4 --branch-fusion sum": "--branch-fusion gated-sum",
     "transformer_mma --local-window 2 --head-patterns forward,global": "--head-patterns local",
+    "transformer_mma --new-weights": "--finetune-from-model",
+    "transformer_mma --encoder-learned-pos --relative-positions rotary": "--relative-positions",
+    "transformer_mma --relative-positions alibi --no-encoder-positions --no-decoder-positions": (
+        "--no-encoder-positions and --no-decoder-positions"
+    ),
 }
 WITH_EFFECT = [
     "transformer_hybrid_gate --gate-input query",
@@ -92,6 +97,8 @@ WITH_EFFECT = [
     "transformer_hysan --squeeze-ratio 4",
     "transformer_mma --local-window 2",
     "transformer_mma --head-patterns=global,local --local-window 2",
+    "transformer_mma --new-weights --finetune-from-model model.pt",
+    "transformer_mma --relative-positions alibi --no-encoder-positions",
 ]
 
 

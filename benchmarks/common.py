@@ -16,10 +16,8 @@ from unittest.mock import patch
 import torch
 
 from fairseq_hybrid_attn.attention import PatternedAttention
-from fairseq_hybrid_attn.attention.cpu import on_cpu
-from fairseq_hybrid_attn.attention.problem import AttentionProblem, AttentionResult
 from fairseq_hybrid_attn.attention.reference import reference
-from fairseq_hybrid_attn.attention.sdpa import sdpa, supports
+from fairseq_hybrid_attn.attention.sdpa import sdpa
 from fairseq_hybrid_attn.lab.files import provenance
 
 #: The layout of result files; raised when it changes.
@@ -37,11 +35,7 @@ VANILLA_BF16 = "vanilla in bf16"
 TOOLKITS = ("transformers", "joeynmt")
 
 
-def _sdpa(problem: AttentionProblem) -> AttentionResult:
-    return sdpa(problem) if supports(problem) else on_cpu(problem)
-
-
-WAYS = {"cpu": on_cpu, "sdpa": _sdpa, "reference": reference}
+WAYS = {"sdpa": sdpa, "reference": reference}
 
 
 @dataclass(frozen=True)

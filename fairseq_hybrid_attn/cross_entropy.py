@@ -18,6 +18,7 @@ torch's ``linear_cross_entropy`` works in blocks as well, but not with label smo
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 
 import torch
@@ -31,7 +32,7 @@ from fairseq.models.transformer import TransformerModelBase
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from .attention.autograd import first_order
+from .attention.autograd import without_autocast
 from .errors import UserError
 
 #: Numbers in a block of logits: so many stay in a core's cache, or keep a GPU busy.
@@ -158,6 +159,26 @@ def ends_in_softmax(model) -> bool:
         for owner in (model, decoder)
         for method in _METHODS
     )
+
+
+def first_order(backward):
+    """Make the ``backward`` of a function raise a RuntimeError under ``create_graph``.
+
+    PyTorch's ``once_differentiable`` notices a second derivative only if the upstream gradient
+    needs one; otherwise it would silently drop a penalty on gradients.  The gradient keeps its
+    precision if it is asked for under autocast.
+    """
+
+    @wraps(backward)
+    def only_once(ctx, *grads):
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "the fused loss has no second derivative: use label_smoothed_cross_entropy"
+            )
+        with without_autocast(grads[0].device.type):
+            return backward(ctx, *grads)
+
+    return only_once
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):

@@ -1,34 +1,11 @@
-"""Helpers for gradients that are written by hand, and what the choice of a way depends on."""
+"""What autograd, devices and compilers decide for the code of this package."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import wraps
 
 import torch
-
-
-def first_order(backward: Callable) -> Callable:
-    """Make the ``backward`` of a function raise a RuntimeError under ``create_graph``.
-
-    PyTorch's ``once_differentiable`` notices a second derivative only if the upstream gradient
-    needs one; otherwise it would silently drop a penalty on gradients.  The gradient keeps its
-    precision if it is asked for under autocast.
-    """
-
-    @wraps(backward)
-    def only_once(ctx, *grads):
-        if torch.is_grad_enabled():
-            raise RuntimeError(
-                "no second derivative: use fairseq's criterion, and for attention (except for a "
-                "gated sum) PatternedAttention.compute = staticmethod(reference)"
-            )
-        kinds = [grad.device.type for grad in grads if grad is not None]
-        with without_autocast(kinds[0] if kinds else "cpu"):
-            return backward(ctx, *grads)
-
-    return only_once
+from torch._guards import active_fake_mode
 
 
 def without_autocast(kind: str) -> AbstractContextManager:
@@ -44,5 +21,9 @@ def is_cpu(device: torch.device) -> bool:
 
 
 def is_tracing() -> bool:
-    """Whether a compiler or an exporter is tracing, which needs plain operations."""
-    return torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
+    """Whether a compiler or an exporter is tracing, which needs plain operations.
+
+    It may also run them on fake tensors, which have no numbers.
+    """
+    compiling = torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]
+    return compiling or active_fake_mode() is not None

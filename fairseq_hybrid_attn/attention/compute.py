@@ -5,26 +5,33 @@ from __future__ import annotations
 import torch
 
 from .autograd import is_cpu, is_tracing
-from .cpu import on_cpu
 from .problem import AttentionProblem, AttentionResult
 from .reference import reference
-from .sdpa import sdpa, supports
+from .sdpa import sdpa
 
 #: From this number of keys on, ``sdpa`` is as fast on a CPU, and keeps no weights; with dropout, it
-#: would keep them.
-LONG = 512
+#: would keep them.  In half precision it is slower.
+LONG, LONG_IN_HALF = 128, 512
 
 
 def compute(problem: AttentionProblem) -> AttentionResult:
-    """Solve ``problem`` by the faster way that can."""
-    if is_tracing() or not is_cpu(problem.q.device):
-        return sdpa(problem) if supports(problem) else reference(problem)
-    keys, rate = problem.k.size(2), problem.dropout
-    if problem.bias is None and takes_sdpa(problem.q.device, keys, rate) and supports(problem):
+    """Solve ``problem`` by the faster way that can.
+
+    ===========================================  ==========  =====================
+    problem                                      on a CPU    on a GPU, or traced
+    ===========================================  ==========  =====================
+    weights are wanted, or there are no queries  definition  definition
+    dropout of weights, or a bias                definition  sdpa
+    fewer than ``LONG`` keys                     definition  sdpa
+    others                                       sdpa        sdpa
+    ===========================================  ==========  =====================
+    """
+    tracing, q = is_tracing(), problem.q
+    if problem.need_weights or not (tracing or q.numel()):
+        return reference(problem)
+    if tracing or not is_cpu(q.device):
         return sdpa(problem)
-    return on_cpu(problem) if problem.q.numel() else reference(problem)
-
-
-def takes_sdpa(device: torch.device, keys: int, dropout: float) -> bool:
-    """Whether ``sdpa`` is the faster way, outside of a compiler."""
-    return not is_cpu(device) or (keys >= LONG and not dropout)
+    half = q.dtype in (torch.float16, torch.bfloat16)
+    long = problem.k.size(2) >= (LONG_IN_HALF if half else LONG)
+    plain = problem.bias is None and not problem.dropout
+    return sdpa(problem) if long and plain else reference(problem)

@@ -7,11 +7,16 @@ so that the probability is a multiple of 2^-16.
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+from .autograd import is_cpu, is_tracing
 
 
 def dropout(x: Tensor, p: float) -> Tensor:
     """Return ``x`` with elements dropped with probability ``p``, and the others scaled up."""
+    if is_tracing() or not is_cpu(x.device):
+        return F.dropout(x, p)
     return x * factors(noise(x), p, x.dtype)
 
 

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
-from .autograd import first_order, is_cpu, is_tracing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,27 +155,8 @@ class GatedSum(Fusion):
         nn.init.xavier_uniform_(self.expand.weight)
 
     def forward(self, branches, hidden, queries):
-        layers = (self.squeeze, self.expand)
-        if _by_hand(branches, layers):
-            return _SqueezeGates.apply(branches, *(layer.weight for layer in layers))
         gates = torch.sigmoid(self.expand(torch.relu(self.squeeze(branches))))
         return (branches * gates).sum(dim=0), gates
-
-
-def _by_hand(branches: Tensor, layers: tuple[nn.Module, ...]) -> bool:
-    """Whether :class:`_SqueezeGates` can be used.
-
-    It is made for the caches of a CPU, and launches twice as many kernels on a GPU.  It converts no
-    types, compilers and exporters cannot trace it, and it uses only the weights of
-    the layers, which must do nothing else.  In half precision, its sum of the branches would be
-    rounded after each branch.
-    """
-    if not is_cpu(branches.device) or is_tracing() or torch.is_autocast_enabled("cpu"):
-        return False
-    if not all(map(just_its_weights, layers)):
-        return False
-    dtypes = {branches.dtype, *(layer.weight.dtype for layer in layers)}
-    return dtypes in ({torch.float32}, {torch.float64})
 
 
 def just_its_weights(layer: nn.Module) -> bool:
@@ -188,53 +168,6 @@ def just_its_weights(layer: nn.Module) -> bool:
         layer._backward_pre_hooks,
     )
     return type(layer) is nn.Linear and not any(hooks) and "forward" not in vars(layer)
-
-
-class _SqueezeGates(torch.autograd.Function):
-    """The gated sum with an explicit gradient, branch by branch.
-
-    This needs a third of the memory traffic, which dominates the cost of such a small gate.
-    """
-
-    @staticmethod
-    def forward(ctx, branches, squeeze, expand):
-        """branches ``[l, n, b, d]`` -> fused ``[n, b, d]``, gates ``[l, n, b, d]``."""
-        l, n, b, d = branches.shape  # noqa: E741
-        rows = branches.reshape(l, n * b, d)
-        squeezed = torch.relu(rows @ squeeze.t())  # [l, n * b, d / r]
-        gates, fused = torch.empty_like(rows), rows.new_zeros(n * b, d)
-        for x, s, gate in zip(rows, squeezed, gates, strict=True):
-            torch.mm(s, expand.t(), out=gate).sigmoid_()
-            fused.addcmul_(x, gate)
-        gates = gates.view(l, n, b, d)
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(branches, squeeze, expand, squeezed, gates)
-        return fused.view(n, b, d), gates
-
-    @staticmethod
-    @first_order
-    def backward(ctx, grad_fused, grad_gates):
-        branches, squeeze, expand, squeezed, gates = ctx.saved_tensors
-        l, n, b, d = branches.shape  # noqa: E741
-        grad = None if grad_fused is None else grad_fused.reshape(n * b, d)
-        grad_branches = branches.new_empty(l, n * b, d)
-        grad_squeeze, grad_expand = torch.zeros_like(squeeze), torch.zeros_like(expand)
-        for i in range(l):
-            x, s, gate = branches[i].reshape(n * b, d), squeezed[i], gates[i].view(n * b, d)
-            # Gradients of the gate, of its sigmoid's input, of the ReLU's input.
-            of_gate = torch.zeros_like(x) if grad is None else x * grad
-            if grad_gates is not None:
-                of_gate += grad_gates[i].reshape(n * b, d)
-            inner = torch.ops.aten.sigmoid_backward(of_gate, gate, grad_input=of_gate)
-            grad_expand.addmm_(inner.t(), s)
-            inner = (inner @ expand).mul_(s > 0)
-            grad_squeeze.addmm_(inner.t(), x)
-            out = grad_branches[i]
-            if grad is None:
-                torch.mm(inner, squeeze, out=out)
-            else:
-                torch.mul(gate, grad, out=out).addmm_(inner, squeeze)
-        return grad_branches.view(l, n, b, d), grad_squeeze, grad_expand
 
 
 #: The gates of the hybrid gate, ``[n, b, 1]`` or ``[n, b, h]``.

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from typing import TypeVar
+from functools import lru_cache, wraps
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
+from ..patterns import GLOBAL, Pattern
 from .autograd import is_tracing
-from .problem import Branch
+from .problem import AttentionProblem, Branch
 
 #: The most bytes that all remembered tensors have together.
 MOST_BYTES = 2**26
+
+#: Rows of a mask begin at multiples of this many numbers; else PyTorch copies it at each call.
+ALIGNMENT = 16
 
 _T = TypeVar("_T", bound=tuple)
 _remembered: dict[tuple, tuple] = {}
@@ -45,11 +50,86 @@ def _bytes(tensors: tuple) -> int:
     return sum(x.untyped_storage().nbytes() for x in tensors if x is not None)
 
 
-def allowed(branches: tuple[Branch, ...], n: int, m: int, device: torch.device) -> Tensor:
-    """Return where each query may attend, bool ``[1 or h, l * n, m]``, True = may attend."""
+class Masks(NamedTuple):
+    """What forbids keys, in patterns and padding together.
+
+    Attributes:
+        added: added to the scores, 0 or minus infinity, ``[1 or b, 1 or h, 1 or l * n, m ..]``; the
+            first m columns count.  None = nothing is forbidden.  A query without any key has
+            a row of zeros, since a row of minus infinities may become NaN.
+        sees: False for queries without any key, ``[1 or b, 1 or h, 1 or l * n, 1]``; None = every
+            query sees a key.
+    """
+
+    added: Tensor | None
+    sees: Tensor | None
+
+
+def make_masks(problem: AttentionProblem, dtype: torch.dtype) -> Masks:
+    """Make the masks of a problem, in the type of its scores.
+
+    The layers of a forward pass have the same padding tensor, so they share what is made of it.
+    Nothing is read from its device, which would make a GPU's host wait.
+    """
+    branches, padding, device = problem.branches, problem.key_padding, problem.q.device
+    n, m = problem.q.size(2), problem.k.size(2)
+    if padding is None:
+        return _unpadded(branches, n, m, dtype, device)
+    if is_tracing() or padding.is_inference():  # which does not say whether it was changed
+        return _padded(branches, n, m, padding, dtype)
+    made = _of_padding.setdefault(padding, {})
+    key = (padding._version, branches, n, m, dtype)
+    if key not in made:
+        with torch.inference_mode(False):
+            made[key] = _padded(branches, n, m, padding, dtype)
+    return made[key]
+
+
+#: By padding tensors that are still there, masks.
+_of_padding: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+
+
+def _padded(branches, n, m, padding, dtype) -> Masks:
+    real = ~padding[:, None, None]  # [b, 1, 1, m]
+    if not _global(branches):
+        real = real & _patterns(branches, n, m, padding.device)[0]
+    return _as_masks(real, dtype)
+
+
+@remembered
+def _unpadded(branches, n, m, dtype, device) -> Masks:
+    if _global(branches):
+        return Masks(None, None)
+    added, sees = _as_masks(_patterns(branches, n, m, device)[0], dtype)
+    all_see = not is_tracing() and all(_sees_itself(x) for branch in branches for x in branch)
+    return Masks(added, None if all_see else sees)
+
+
+@remembered
+def _patterns(branches, n, m, device) -> tuple[Tensor]:
+    """Where each query may attend, bool ``[1, 1 or h, l * n, m]``."""
     heads = max(map(len, branches))
     masks = [
         torch.stack([pattern.mask(n, m, device=device) for pattern in branch]).expand(heads, n, m)
         for branch in branches
     ]
-    return torch.cat(masks, dim=1)
+    return (torch.cat(masks, dim=1).unsqueeze(0),)
+
+
+def _global(branches: tuple[Branch, ...]) -> bool:
+    return all(pattern == GLOBAL for branch in branches for pattern in branch)
+
+
+@lru_cache(maxsize=256)
+def _sees_itself(pattern: Pattern) -> bool:
+    return bool(pattern.mask(1, 1, device=torch.device("cpu")))
+
+
+def _as_masks(allowed: Tensor, dtype: torch.dtype) -> Masks:
+    sees = allowed.any(dim=-1, keepdim=True)
+    m = allowed.size(-1)
+    # Always more than m: were it sometimes equal, a compiler would make two cases of it.
+    columns = m if is_tracing() else (m // ALIGNMENT + 1) * ALIGNMENT
+    added = torch.zeros(*allowed.shape[:-1], columns, dtype=dtype, device=allowed.device)
+    (added if is_tracing() else added[..., :m]).masked_fill_(~allowed & sees, -torch.inf)
+    return Masks(added, sees)

@@ -16,7 +16,7 @@ from .compute import compute
 from .fusion import just_its_weights
 from .plan import AttentionPlan
 from .positions import ALIBI, RELATIVE_POSITIONS, ROTARY, alibi, rotated
-from .problem import AttentionProblem, Branch, Masks
+from .problem import AttentionProblem, Branch
 
 #: Nothing is left of a weight after this is added to its score; fairseq's layers write it for
 #: minus infinity in half precision.
@@ -113,8 +113,7 @@ class PatternedAttention(nn.Module):
     in_proj_weight = in_proj_bias = _NoFastPath()
     _qkv_same_embed_dim = False
 
-    #: Solves a problem.  ``reference`` in its place has second derivatives on CPUs; a gated sum
-    #: has none there.
+    #: Solves a problem.
     compute = staticmethod(compute)
 
     def __init__(
@@ -200,7 +199,6 @@ class PatternedAttention(nn.Module):
             query: ``[n, b, d]``, or ``[b, n, d]`` with ``batch_first``.
             key, value: the same tensor, or None.
             key_padding_mask: ``[b, n]``, True = padding; of floating point, 0 and -inf.
-                Or :class:`~.problem.Masks`, which hold the patterns, too.
             need_weights: return the weights.
             attn_mask: ``[n, n]``, the causal mask, or one that forbids nothing: bool (True =
                 forbidden) or 0 and -inf.  It is looked at, which a GPU waits for, unless
@@ -266,7 +264,7 @@ class PatternedAttention(nn.Module):
     def attend(
         self,
         hidden: Tensor,
-        key_padding: Tensor | Masks | None = None,
+        key_padding: Tensor | None = None,
         cache: KeyValueCache | None = None,
         *,
         need_weights: bool = True,
@@ -281,7 +279,7 @@ class PatternedAttention(nn.Module):
 
         Args:
             hidden: ``[n, b, d]``, whatever ``batch_first`` says.
-            key_padding: ``[b, n]``, True = padding; or masks that hold the patterns, too.
+            key_padding: ``[b, n]``, True = padding.
             cache: the earlier positions; the new ones are added to it.
             is_causal: as for :meth:`forward`.
         """
@@ -296,11 +294,6 @@ class PatternedAttention(nn.Module):
         if self.relative_positions == ROTARY:
             first = 0 if cache is None or cache.keys is None else cache.keys.size(2)
             q, k = rotated(q, first), rotated(k, first)
-        masks = None
-        if isinstance(key_padding, Masks):
-            # They are of whole sentences, and of the patterns as planned.
-            masks = None if is_causal or cache is not None else key_padding
-            key_padding = key_padding.padding
         key_padding = _padding(key_padding, b, n)
         if cache is not None:
             cache.extend(k, v, key_padding)
@@ -319,7 +312,6 @@ class PatternedAttention(nn.Module):
                 v=v,
                 branches=_causal(self.branches) if is_causal else self.branches,
                 key_padding=key_padding,
-                masks=masks,
                 bias=bias,
                 dropout=self._dropout_rate(),
                 need_weights=need_weights,

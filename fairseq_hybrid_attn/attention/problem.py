@@ -16,7 +16,6 @@ Shape letters, used in every docstring of this folder:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from torch import Tensor
 
@@ -24,23 +23,6 @@ from ..patterns import Pattern
 
 #: The patterns of one branch: a single one for all its heads, or one for each head.
 Branch = tuple[Pattern, ...]
-
-
-class Masks(NamedTuple):
-    """What forbids keys, made once for all layers of a forward pass that have the same branches.
-
-    Attributes:
-        padding: ``[b, m]``, True = padding; None = no padding.
-        added: added to the scores, 0 or minus infinity, ``[1 or b, 1 or h, 1 or l * n, m ..]``; the
-            first m columns count.  None = nothing is forbidden.  A query without any key has
-            a row of zeros, since a row of minus infinities may become NaN.
-        sees: False for queries without any key, ``[1 or b, 1 or h, 1 or l * n, 1]``; None = every
-            query sees a key.
-    """
-
-    padding: Tensor | None
-    added: Tensor | None
-    sees: Tensor | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +37,6 @@ class AttentionProblem:
         v: values, ``[b, h, m, d_k]``.
         branches: l branches.  The queries are the last n of the m key positions.
         key_padding: ``[b, m]``, True = padding, never attended to; None = no padding.
-        masks: patterns and padding together, if they are made already.
         bias: added to the scores before the softmax, broadcastable to ``[b, h, n, m]``.
         dropout: probability of dropping an attention weight, drawn for each branch separately.
         need_weights: whether to return the weights as well.
@@ -68,7 +49,6 @@ class AttentionProblem:
     v: Tensor
     branches: tuple[Branch, ...]
     key_padding: Tensor | None = None
-    masks: Masks | None = None
     bias: Tensor | None = None
     dropout: float = 0.0
     need_weights: bool = False

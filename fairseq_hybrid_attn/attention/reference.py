@@ -1,16 +1,16 @@
 """The definition of multi-branch attention, written to be read.
 
-The faster ways are tested against it.
+It is also the way for short sentences on CPUs, so all branches are computed at once.
 """
 
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from .masks import allowed
-from .problem import AttentionProblem, AttentionResult, Branch
+from .dropout import dropout
+from .masks import make_masks
+from .problem import AttentionProblem, AttentionResult
 
 
 def reference(problem: AttentionProblem) -> AttentionResult:
@@ -23,23 +23,34 @@ def reference(problem: AttentionProblem) -> AttentionResult:
     if problem.bias is not None:
         scores = scores + problem.bias
 
-    outputs, weights = [], []
-    for branch in problem.branches:
-        branch_weights = masked_softmax(scores, allowed_keys(branch, problem))
-        dropped = F.dropout(branch_weights, problem.dropout) if problem.dropout else branch_weights
-        outputs.append(dropped.to(problem.v.dtype) @ problem.v)
-        weights.append(branch_weights)
-    gathered = torch.stack(outputs)  # [l, b, h, n, d_k]
+    l, (n, m) = len(problem.branches), scores.shape[2:]  # noqa: E741
+    added, sees = make_masks(problem, scores.dtype)
+    scores = scores.unsqueeze(2)
+    if added is not None:  # 0 or minus infinity, whose softmax is exactly 0
+        scores = scores + _by_branch(added, l, n)[..., :m]
+    scores = scores.expand(-1, -1, l, -1, -1)  # [b, h, l, n, m]
+    # Else the product rounds the weights, and their gradient needs no copy of more digits.
+    exact = problem.need_weights or problem.dropout
+    weights = torch.softmax(scores, dim=-1, dtype=_at_least_single(scores) if exact else None)
+
+    dropped = dropout(weights, problem.dropout) if problem.dropout else weights
+    outputs = dropped.to(problem.v.dtype).flatten(2, 3) @ problem.v
+    outputs = outputs.unflatten(2, (l, n))  # [b, h, l, n, d_k]
+    if sees is not None:  # a query without keys has the softmax of a row of zeros until here
+        sees = _by_branch(sees, l, n)
+        outputs = outputs * sees
+        weights = weights * sees if problem.need_weights else weights
+    outputs = outputs.permute(2, 0, 1, 3, 4)
     if problem.mix is not None:
-        gathered = (problem.mix * gathered).sum(dim=0, keepdim=True).to(gathered.dtype)
+        outputs = (problem.mix * outputs).sum(dim=0, keepdim=True).to(outputs.dtype)
     return AttentionResult(
-        outputs=gathered,
-        weights=torch.stack(weights) if problem.need_weights else None,
+        outputs=outputs,
+        weights=weights.permute(2, 0, 1, 3, 4) if problem.need_weights else None,
     )
 
 
 def scaled_scores(problem: AttentionProblem) -> Tensor:
-    """Return q k^T in at least single precision, ``[b, h, n, m]``.
+    """Return q k^T, ``[b, h, n, m]``.
 
     float16 ends at 65,504, which a product of large queries and keys exceeds, so its product is
     computed in single precision.  bfloat16 has the range.
@@ -48,29 +59,13 @@ def scaled_scores(problem: AttentionProblem) -> Tensor:
     if q.dtype == torch.float16:
         with torch.autocast(q.device.type, enabled=False):
             return q.float() @ k.float()
-    scores = q @ k
-    return scores.to(torch.promote_types(scores.dtype, torch.float32))
+    return q @ k
 
 
-def allowed_keys(branch: Branch, problem: AttentionProblem) -> Tensor:
-    """Return where the heads of a branch may attend: bool, broadcastable to ``[b, h, n, m]``."""
-    n, m = problem.q.size(-2), problem.k.size(-2)
-    seen = allowed((branch,), n, m, problem.q.device)  # [1 or h, n, m]
-    if problem.key_padding is None:
-        return seen
-    return seen & ~problem.key_padding[:, None, None, :]  # [b, 1 or h, n, m]
+def _at_least_single(x: Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)
 
 
-def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:
-    """Take a softmax over the allowed keys only; a row without any is exactly zero.
-
-    Forbidden scores become the lowest finite number, not minus infinity: the softmax of a row
-    of minus infinities is NaN, and so is its gradient.
-
-    Args:
-        scores: ``[..., n, m]``.
-        allowed: broadcastable to ``scores``, True = may attend.
-    """
-    lowest = torch.finfo(scores.dtype).min
-    weights = F.softmax(scores.masked_fill(~allowed, lowest), dim=-1)
-    return weights.masked_fill(~allowed, 0.0)
+def _by_branch(mask: Tensor, l: int, n: int) -> Tensor:  # noqa: E741
+    """``[1 or b, 1 or h, 1 or l * n, x]`` -> ``[1 or b, 1 or h, 1 or l, 1 or n, x]``."""
+    return mask.unsqueeze(2) if mask.size(2) == 1 else mask.unflatten(2, (l, n))

@@ -6,40 +6,35 @@ its own row of the mask.  PyTorch's kernels keep no matrix of weights (on CPUs, 
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ..patterns import GLOBAL, Pattern
 from .autograd import is_tracing
-from .masks import allowed, remembered
-from .problem import AttentionProblem, AttentionResult, Branch, Masks
+from .masks import make_masks
+from .problem import AttentionProblem, AttentionResult
 
 #: cuDNN's attention is left out: it is planned anew for each length, and sentences have many.
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-
-#: Rows of a mask begin at multiples of this many numbers; else PyTorch copies it at each call.
-ALIGNMENT = 16
 
 
 def sdpa(problem: AttentionProblem) -> AttentionResult:
     """Compute ``problem``, which needs no weights."""
     l, n, m = len(problem.branches), problem.q.size(2), problem.k.size(2)  # noqa: E741
-    _, added, sees = problem.masks or make_masks(
-        problem.branches, n, m, problem.key_padding, problem.q.dtype, problem.q.device
-    )
+    added, sees = make_masks(problem, problem.q.dtype)
     if added is not None and added.size(-1) > m:
         added = added[..., :m]
     if problem.bias is not None:
         added = _with_bias(added, problem.bias, l, n, problem.q.dtype)
     q = problem.q.unsqueeze(2).expand(-1, -1, l, -1, -1).flatten(2, 3)  # [b, h, l * n, d_k]
-    outputs = F.scaled_dot_product_attention(
-        q, problem.k, problem.v, attn_mask=added, dropout_p=problem.dropout, scale=1.0
-    )
+    with _kernels(q.device):
+        outputs = F.scaled_dot_product_attention(
+            q, problem.k, problem.v, attn_mask=added, dropout_p=problem.dropout, scale=1.0
+        )
     if sees is not None:
         outputs = outputs * sees
     outputs = outputs.unflatten(2, (l, n)).permute(2, 0, 1, 3, 4)  # [l, b, h, n, d_k]
@@ -48,69 +43,21 @@ def sdpa(problem: AttentionProblem) -> AttentionResult:
     return AttentionResult(outputs=outputs)
 
 
-def kernels_for(device: torch.device) -> AbstractContextManager:
-    """Choose among PyTorch's kernels, for a whole forward pass."""
-    return sdpa_kernel(KERNELS) if device.type == "cuda" else nullcontext()
+@contextmanager
+def _without_cudnn() -> Iterator[None]:
+    """As ``sdpa_kernel(KERNELS)``, in a twentieth of its time."""
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
 
 
-def supports(problem: AttentionProblem) -> bool:
-    """Whether this way can compute ``problem``."""
-    return not problem.need_weights and (is_tracing() or problem.q.numel() > 0)
-
-
-def make_masks(
-    branches: tuple[Branch, ...],
-    n: int,
-    m: int,
-    padding: Tensor | None,
-    dtype: torch.dtype,
-    device: torch.device,
-) -> Masks:
-    """Make the masks of ``branches``, the queries being the last n of m positions.
-
-    Nothing is read from ``device``, which would make a GPU's host wait.
-    """
-    if padding is None:
-        return Masks(None, *_unpadded(branches, n, m, dtype, device))
-    real = ~padding[:, None, None]  # [b, 1, 1, m]
-    if not _global(branches):
-        real = real & _allowed(branches, n, m, device)[0]
-    return Masks(padding, *_added(real, dtype))
-
-
-@remembered
-def _unpadded(branches, n, m, dtype, device) -> tuple[Tensor | None, Tensor | None]:
-    if _global(branches):
-        return None, None
-    added, sees = _added(_allowed(branches, n, m, device)[0], dtype)
-    all_see = not is_tracing() and all(_sees_itself(x) for branch in branches for x in branch)
-    return added, None if all_see else sees
-
-
-@remembered
-def _allowed(branches, n, m, device) -> tuple[Tensor]:
-    """``[1, 1 or h, l * n, m]``."""
-    return (allowed(branches, n, m, device).unsqueeze(0),)
-
-
-def _global(branches: tuple[Branch, ...]) -> bool:
-    return all(pattern == GLOBAL for branch in branches for pattern in branch)
-
-
-@lru_cache(maxsize=256)
-def _sees_itself(pattern: Pattern) -> bool:
-    return bool(pattern.mask(1, 1, device=torch.device("cpu")))
-
-
-def _added(allowed: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return ``added`` and ``sees`` of :class:`Masks`."""
-    sees = allowed.any(dim=-1, keepdim=True)
-    m = allowed.size(-1)
-    # Always more than m: were it sometimes equal, a compiler would make two cases of it.
-    columns = m if is_tracing() else (m // ALIGNMENT + 1) * ALIGNMENT
-    added = torch.zeros(*allowed.shape[:-1], columns, dtype=dtype, device=allowed.device)
-    (added if is_tracing() else added[..., :m]).masked_fill_(~allowed & sees, -torch.inf)
-    return added, sees
+def _kernels(device: torch.device) -> AbstractContextManager:
+    if device.type != "cuda":
+        return nullcontext()
+    return sdpa_kernel(KERNELS) if is_tracing() else _without_cudnn()
 
 
 def _with_bias(added: Tensor | None, bias: Tensor, l: int, n: int, dtype: torch.dtype) -> Tensor:  # noqa: E741

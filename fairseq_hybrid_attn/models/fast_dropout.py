@@ -9,7 +9,6 @@ import torch
 from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
-from ..attention.autograd import is_tracing
 from ..attention.dropout import dropout
 
 #: Classes that fairseq calls otherwise.
@@ -25,9 +24,7 @@ class Dropout(FairseqDropout):
     def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
         """Return ``x``, or in training ``x`` with dropped elements."""
         active = self.p > 0 and (self.training or self.apply_during_inference)
-        if not active or x.device.type != "cpu" or is_tracing():
-            return super().forward(x, inplace)
-        return dropout(x, self.p)
+        return dropout(x, self.p) if active else x
 
 
 def use_fast_dropout(model: nn.Module) -> None:

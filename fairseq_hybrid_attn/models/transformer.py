@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Iterable, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from types import MethodType
 
@@ -29,14 +28,11 @@ from fairseq.modules.transformer_layer import (
 )
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
-from torch import Tensor, nn
+from torch import nn
 
 from ..attention import AttentionPlan
 from ..attention.autograd import is_cpu
-from ..attention.compute import takes_sdpa
 from ..attention.positions import RELATIVE_POSITIONS, ROTARY
-from ..attention.problem import Branch, Masks
-from ..attention.sdpa import kernels_for, make_masks
 from ..checkpoints import is_new
 from ..cross_entropy import has_bfloat16
 from ..effects import no_effect
@@ -239,18 +235,17 @@ class PatternedEncoder(TransformerEncoderBase):
         """
         padding = src_tokens.eq(self.padding_idx)
         x, embedded = self.forward_embedding(src_tokens, token_embeddings)
-        masks = LayerMasks(self, padding)
-        if masks.padding is not None:
+        unpadded = is_cpu(padding.device) and not padding.any()
+        if not unpadded:
             x = x.masked_fill(padding.unsqueeze(-1), 0)
         x = x.transpose(0, 1)  # [n, b, d]
         states, fc_results = [x], []
-        with kernels_for(x.device):
-            for layer in self.layers:
-                x = layer(x, encoder_padding_mask=masks.of(layer))
-                x, fc_result = x if isinstance(x, tuple) else (x, None)
-                if return_all_hiddens:
-                    states.append(x)
-                    fc_results.append(fc_result)
+        for layer in self.layers:
+            x = layer(x, encoder_padding_mask=None if unpadded else padding)
+            x, fc_result = x if isinstance(x, tuple) else (x, None)
+            if return_all_hiddens:
+                states.append(x)
+                fc_results.append(fc_result)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
         return {
@@ -274,21 +269,17 @@ class PatternedDecoder(TransformerDecoderBase):
     def __init__(self, cfg, dictionary, embed_tokens, **kwargs):
         self._plans = iter(cfg.plans.decoder or ())
         super().__init__(cfg, dictionary, embed_tokens, **kwargs)
-        planned = 0
+        planned = False
         for number in range(len(self.layers)):  # with layer dropout, iteration leaves some out
             for module in self.layers[number].modules():
                 if isinstance(module, PatternedSelfAttention):
-                    planned += 1
+                    planned = True
                     if fault := module.sees_future():
                         raise ValueError(f"decoder layer {number + 1}, {fault}; a decoder must not")
-        self._planned, self._all_causal = planned > 0, planned == len(self.layers)
+        self._planned = planned
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         return wrapped(PatternedDecoderLayer(cfg, next(self._plans, None), no_encoder_attn), cfg)
-
-    def buffered_future_mask(self, tensor):
-        """Return ours if all layers are causal by themselves; fairseq's mask has n^2 numbers."""
-        return _MASKS.get() if self._all_causal else super().buffered_future_mask(tensor)
 
     def extract_features(
         self,
@@ -309,63 +300,14 @@ class PatternedDecoder(TransformerDecoderBase):
                 "full_context_alignment: the patterns of this decoder see no future token; "
                 "use an architecture whose decoder is fairseq's own"
             )
-        masks = None
-        self.cross_self_attention = self.cfg.cross_self_attention
-        if incremental_state is None:
-            masks = LayerMasks(self, prev_output_tokens.eq(self.padding_idx))
-            # If set, fairseq's decoder passes padding on without asking whether there is any.
-            self.cross_self_attention |= not masks.asks
-        token = _MASKS.set(masks)
-        try:
-            with kernels_for(prev_output_tokens.device):
-                return super().extract_features(
-                    prev_output_tokens,
-                    encoder_out,
-                    incremental_state,
-                    full_context_alignment,
-                    *args,
-                    **kwargs,
-                )
-        finally:
-            _MASKS.reset(token)
-
-
-#: The masks of the decoder that is running; fairseq's code between has no argument for them.
-_MASKS: ContextVar[LayerMasks | None] = ContextVar("masks", default=None)
-
-
-class LayerMasks:
-    """What the layers of a side get as padding mask in one forward pass.
-
-    On a GPU, under a compiler and over long sentences that is padding and patterns together, made
-    once for all layers of the same patterns.
-
-    Attributes:
-        asks: whether it may be asked if there is any padding, which a GPU's host would wait for.
-        padding: ``[b, n]``, True = padding; None: there is none.
-    """
-
-    def __init__(self, side: TransformerEncoderBase | TransformerDecoderBase, padding: Tensor):
-        cfg, device = side.cfg, padding.device
-        compiled = cfg.compile and torch.is_grad_enabled()
-        self.asks = is_cpu(device) and not compiled
-        self.padding = None if self.asks and not padding.any() else padding
-        rate = cfg.attention_dropout if side.training else 0.0
-        self._together = compiled or takes_sdpa(device, padding.size(1), rate)
-        self._size, self._device = padding.size(1), device
-        self._made: dict[tuple[Branch, ...], Masks] = {}
-
-    def of(self, layer: nn.Module) -> Tensor | Masks | None:
-        """Return what ``layer`` gets."""
-        branches = getattr(layer.self_attn, "branches", None)
-        if branches is None or not self._together:
-            return self.padding
-        if branches not in self._made:
-            n, device, dtype = self._size, self._device, next(layer.parameters()).dtype
-            if torch.is_autocast_enabled(device.type):
-                dtype = torch.get_autocast_dtype(device.type)
-            self._made[branches] = make_masks(branches, n, n, self.padding, dtype, device)
-        return self._made[branches]
+        return super().extract_features(
+            prev_output_tokens,
+            encoder_out,
+            incremental_state,
+            full_context_alignment,
+            *args,
+            **kwargs,
+        )
 
 
 class CompiledInTraining(nn.Module):
@@ -376,12 +318,13 @@ class CompiledInTraining(nn.Module):
     """
 
     def __call__(self, x, *args, **kwargs):
-        if isinstance(masks := kwargs.get("self_attn_mask"), LayerMasks):
-            kwargs |= {"self_attn_mask": None, "self_attn_padding_mask": masks.of(self)}
         if not torch.is_grad_enabled() or self._forward_hooks or self._forward_pre_hooks:
             return self._call_impl(x, *args, **kwargs)
         if self._compiled_call_impl is not None:
             x = x.contiguous()  # as between layers, so that the first is no case of its own
+            for name in ("encoder_padding_mask", "self_attn_padding_mask"):  # likewise without any
+                if name in kwargs and kwargs[name] is None:
+                    kwargs[name] = x.new_zeros(x.size(1), x.size(0), dtype=torch.bool)
         return super().__call__(x, *args, **kwargs)
 
 
@@ -399,11 +342,15 @@ class PatternedEncoderLayer(CompiledInTraining, TransformerEncoderLayerBase):
 
 
 class PatternedDecoderLayer(CompiledInTraining, TransformerDecoderLayerBase):
-    """fairseq's decoder layer, likewise."""
+    """fairseq's decoder layer, likewise; a plan for it sees no future, so it needs no mask."""
 
     def __init__(self, cfg, plan: AttentionPlan | None, no_encoder_attn=False):
         self._plan = plan
         super().__init__(cfg, no_encoder_attn)
+
+    def forward(self, x, *args, self_attn_mask=None, **kwargs):
+        mask = self_attn_mask if self._plan is None else None
+        return super().forward(x, *args, self_attn_mask=mask, **kwargs)
 
     def build_self_attention(self, embed_dim, cfg, **kwargs):
         if self._plan is None:

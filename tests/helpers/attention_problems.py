@@ -9,15 +9,13 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable
-from contextlib import contextmanager
 from itertools import combinations, product
 
-import pytest
 import torch
 
-from fairseq_hybrid_attn.attention import cpu, sdpa
 from fairseq_hybrid_attn.attention.problem import AttentionProblem, AttentionResult
-from fairseq_hybrid_attn.attention.reference import allowed_keys, reference
+from fairseq_hybrid_attn.attention.reference import reference
+from fairseq_hybrid_attn.attention.sdpa import sdpa
 from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, Band, Pattern, local, local_past
 
 
@@ -193,38 +191,15 @@ def _padding(b, m, padded, generator):
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """A way of computing a problem, and what is set to force one course of it.
-
-    Attributes:
-        able: whether it can compute a problem.
-        settings: ``(module, name, value)``.
-    """
+    """A way of computing a problem, and whether it can."""
 
     compute: Callable[[AttentionProblem], AttentionResult]
-    able: Callable[[AttentionProblem], bool] = lambda problem: problem.q.numel() > 0
-    settings: tuple[tuple, ...] = ()
-
-    @contextmanager
-    def taken(self):
-        """Both for the result and for its gradients."""
-        with pytest.MonkeyPatch.context() as monkeypatch:
-            for setting in self.settings:
-                monkeypatch.setattr(*setting)
-            yield self.compute
+    able: Callable[[AttentionProblem], bool] = lambda problem: True
 
 
-def _on_cpu(**settings) -> Way:
-    return Way(cpu.on_cpu, settings=tuple((cpu, name, x) for name, x in settings.items()))
-
-
-HUGE = 2**40
 WAYS = {
-    "reference": Way(reference, able=lambda problem: True),
-    "cpu": _on_cpu(),
-    "cpu, recomputed": _on_cpu(SMALL=0, CHUNK=HUGE),
-    "cpu, by heads": _on_cpu(SMALL=0, CHUNK=1),
-    "cpu, by some heads": _on_cpu(CHUNK=2**12),
-    "sdpa": Way(sdpa.sdpa, sdpa.supports),
+    "reference": Way(reference),
+    "sdpa": Way(sdpa, able=lambda problem: not problem.need_weights and problem.q.numel() > 0),
 }
 REFERENCE = WAYS["reference"]
 
@@ -253,14 +228,13 @@ def solve(way, problem, learned="outputs"):
     """Outputs, weights if wanted, and gradients by name, from a random gradient of ``learned``."""
     generator = torch.Generator().manual_seed(1)
     leaves = {name: x for name, x in tensors(problem).items() if x.requires_grad}
-    with way.taken() as compute:
-        result = compute(problem)
-        parts = [result.outputs, *([result.weights] if problem.need_weights else [])]
-        loss = parts[0].tanh().sum() if learned == "tanh" else 0.0
-        for part in {"outputs": parts[:1], "weights": parts[1:], "both": parts}.get(learned, []):
-            upstream = torch.randn(part.shape, generator=generator).bfloat16()  # the same in any
-            loss = loss + (part * upstream.to(part.device, part.dtype)).sum()
-        gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
+    result = way.compute(problem)
+    parts = [result.outputs, *([result.weights] if problem.need_weights else [])]
+    loss = parts[0].tanh().sum() if learned == "tanh" else 0.0
+    for part in {"outputs": parts[:1], "weights": parts[1:], "both": parts}.get(learned, []):
+        upstream = torch.randn(part.shape, generator=generator).bfloat16()  # the same in any
+        loss = loss + (part * upstream.to(part.device, part.dtype)).sum()
+    gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
     return parts, dict(zip(leaves, gradients, strict=True))
 
 
@@ -298,9 +272,10 @@ def error(x, want) -> float:
 def check_nothing_comes_of_nothing(problem, results, gradients, told=""):
     """Exact zeros for queries without keys, and as gradients of keys that no query sees."""
     (b, h, n, _), m = problem.q.shape, problem.k.size(2)
-    seen = torch.stack(
-        [allowed_keys(branch, problem).expand(b, h, n, m) for branch in problem.branches]
-    )
+    masks = [[x.mask(n, m, device=problem.q.device) for x in branch] for branch in problem.branches]
+    seen = torch.stack([torch.stack(of_heads).expand(b, h, n, m) for of_heads in masks])
+    if problem.key_padding is not None:
+        seen = seen & ~problem.key_padding[:, None, None]
     blind, unseen = ~seen.any(-1), ~seen.any(-2).any(0)
     zeros = {"q": blind.all(0), "k": unseen, "v": unseen}
     assert all(x.isfinite().all() for x in (*results, *gradients.values())), told

@@ -107,8 +107,8 @@ def test_new_weights_keep_their_first_values(corpus, tmp_path):
         with pytest.raises(RuntimeError) as error:
             build(arch, **{**TINY, "encoder_layers": 2}).load_state_dict(dict(stock))
         assert "--new-weights" in misfit(error.value)
-    train(
-        corpus, "model", "transformer_hybrid_gate", "--max-update", 1, "--new-weights", cwd=tmp_path
-    )
+    train(corpus, "stock", "transformer", "--max-update", 1, cwd=tmp_path)
+    more = ("--max-update", 1, "--finetune-from-model", "stock/checkpoint_last.pt", "--new-weights")
+    train(corpus, "model", "transformer_hybrid_gate", *more, cwd=tmp_path)
     path = str(tmp_path / "model/checkpoint_last.pt")
     assert not checkpoint_utils.load_checkpoint_to_cpu(path)["cfg"]["model"]["new_weights"]

@@ -18,7 +18,7 @@ ONLY_WITH = {
     "squeeze-ratio": ("branch-fusion", "gated-sum"),
 }
 #: From a flag to those that together leave nothing for it to do.
-NOT_WITH = {
+NOT_WITH: dict[str, list[tuple[str, ...]]] = {
     "encoder-learned-pos": [("relative-positions",)],
     "decoder-learned-pos": [("relative-positions",)],
     "relative-positions": [
@@ -36,7 +36,7 @@ def no_effect(flag: str, flags: Mapping[str, object]) -> str | None:
         words = [word.strip() for word in str(given).split(",")]
         if given is None if not needed else given is not None and needed not in words:
             return f"without --{other} {needed}".strip()
-    for others in NOT_WITH.get(flag, ()):
+    for others in NOT_WITH.get(flag, []):
         if all(flags.get(name) for name in others):
             return f"beside --{' and --'.join(others)}"
     return None

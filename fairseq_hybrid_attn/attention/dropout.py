@@ -20,6 +20,18 @@ def dropout(x: Tensor, p: float) -> Tensor:
     return x * factors(noise(x), p, x.dtype)
 
 
+def thinned(x: Tensor, p: float) -> tuple[Tensor, float]:
+    """Return ``x`` with elements dropped, and the factor that scales the others up.
+
+    Where the factor waits until ``x`` is multiplied with something smaller, a byte an element is
+    kept for the backward pass, and nothing is rounded.
+    """
+    if is_tracing() or not is_cpu(x.device):
+        return F.dropout(x, p), 1.0
+    kept = _kept(p)
+    return x.masked_fill(noise(x) > max(kept - 1, 0) - 2**15, 0.0), 2**16 / kept if kept else 0.0
+
+
 def noise(like: Tensor) -> Tensor:
     """Draw a random 16-bit number for each element, four at a time."""
     drawn = torch.empty((like.numel() + 3) // 4, dtype=torch.int64, device=like.device)
@@ -29,9 +41,14 @@ def noise(like: Tensor) -> Tensor:
 
 def factors(noise: Tensor, p: float, dtype: torch.dtype) -> Tensor:
     """Return what elements are multiplied with: 0 where dropped, and 1 on average."""
-    if not 0 <= p <= 1:
-        raise ValueError(f"a dropout of {p}: use a rate from 0 to 1")
-    kept = round((1 - p) * 2**16)  # of the numbers from -2**15 to 2**15 - 1
+    kept = _kept(p)
     keep = torch.empty(noise.shape, dtype=dtype, device=noise.device)
     torch.le(noise, max(kept - 1, 0) - 2**15, out=keep)
     return keep.mul_(2**16 / kept if kept else 0.0)
+
+
+def _kept(p: float) -> int:
+    """How many of the numbers from -2**15 to 2**15 - 1, the lowest, stand for what is kept."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"a dropout of {p}: use a rate from 0 to 1")
+    return round((1 - p) * 2**16)

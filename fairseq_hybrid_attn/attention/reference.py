@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .dropout import dropout
+from .dropout import thinned
 from .masks import make_masks
 from .problem import AttentionProblem, AttentionResult
 
@@ -30,12 +30,14 @@ def reference(problem: AttentionProblem) -> AttentionResult:
         scores = scores + _by_branch(added, l, n)[..., :m]
     scores = scores.expand(-1, -1, l, -1, -1)  # [b, h, l, n, m]
     # Else the product rounds the weights, and their gradient needs no copy of more digits.
-    exact = problem.need_weights or problem.dropout
-    weights = torch.softmax(scores, dim=-1, dtype=_at_least_single(scores) if exact else None)
+    exact = _at_least_single(scores) if problem.need_weights else None
+    weights = torch.softmax(scores, dim=-1, dtype=exact)
 
-    dropped = dropout(weights, problem.dropout) if problem.dropout else weights
+    dropped, factor = thinned(weights, problem.dropout) if problem.dropout else (weights, 1.0)
     outputs = dropped.to(problem.v.dtype).flatten(2, 3) @ problem.v
     outputs = outputs.unflatten(2, (l, n))  # [b, h, l, n, d_k]
+    if factor != 1:
+        outputs = outputs * factor
     if sees is not None:  # a query without keys has the softmax of a row of zeros until here
         sees = _by_branch(sees, l, n)
         outputs = outputs * sees

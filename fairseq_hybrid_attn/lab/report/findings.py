@@ -22,7 +22,7 @@ from ..probing import results
 from ..run.fairseq_commands import RunFolder, flags
 from ..scores.generate_output import read_generated
 from ..scores.lengths import ScoresByLength
-from .curves import Curve, read_curves
+from ..tables.curves import Curve, read_curves
 from .subjects import Request, Subject
 from .translating import translated
 from .translations import SentenceScores, SetScore, read_test_set

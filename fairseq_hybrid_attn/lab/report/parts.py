@@ -23,7 +23,7 @@ from ..figures import style
 from ..files.tabular import Grid
 from ..probing import results as probing
 from ..scores import lengths, statistics
-from . import curves
+from ..tables import curves
 from .findings import Findings, ModelFindings
 from .patterns import small_maps
 from .translations import SentenceScores, extremes

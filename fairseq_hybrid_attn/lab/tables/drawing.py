@@ -5,10 +5,10 @@ from __future__ import annotations
 from ...errors import UserError
 from ..figures import style
 from ..plan.plan import Plan
-from ..report import curves
-from ..report.curves import CHECKPOINTS, LABELS, Curve
 from ..scores import lengths
 from ..scores.lengths import GroupScores
+from . import curves
+from .curves import CHECKPOINTS, LABELS, Curve
 from .measuring import ColumnHead, TableNumbers
 from .stored_runs import StoredRuns
 

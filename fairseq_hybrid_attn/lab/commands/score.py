@@ -67,8 +67,9 @@ from ..scores.metrics import (
     score_sets,
 )
 from ..scores.statistics import estimate
+from ..tables.by_length import draw_groups, score_by_length
 from ..tables.measuring import compared, numbers_of, table_of
-from ..tables.printing import FORMATS, write_table, written
+from ..tables.printing import FORMATS, by_groups, write_table, written
 from . import outputs
 from .flags import increasing, path_of_name
 
@@ -160,8 +161,7 @@ def run(args: argparse.Namespace) -> None:
         ordered = dict.fromkeys([args.baseline or next(iter(systems)), *systems])
         texts = {name: systems[name] for name in ordered}
         of_texts = texts, references, words, args.bounds, side
-        by_length = lengths.score_by_length(chosen[0], *of_texts)
-        table = replace(table, by_length=by_length)
+        table = replace(table, by_length=score_by_length(chosen[0], *of_texts))
     if several:
         print(FORMATS["terminal"](table), end="")
     else:
@@ -179,12 +179,11 @@ def run(args: argparse.Namespace) -> None:
             write_json(args.json, content)
         print_scores(metrics, first, count, missing)
         if table.by_length:
-            print(f"\n{lengths.grid(table.by_length).terminal()}")
+            print(f"\n{by_groups(table.by_length).terminal()}")
     for path in args.write:
         write_table(path, table)
-    if args.figure and (found := table.by_length):
-        how = found.groups, found.systems, found.label, args.theme, found.side
-        style.save(lengths.draw(*how), args.figure)
+    if args.figure and table.by_length:
+        style.save(draw_groups(table.by_length, chosen[0].label, side, args.theme), args.figure)
 
 
 def read_systems(

@@ -13,7 +13,7 @@ from ..files.tabular import Grid
 from ..files.writing import atomic_write
 from ..run.status import FAILED
 from ..run.training_log import duration
-from ..scores import lengths, lower_is_better
+from ..scores import digits, lower_is_better
 from ..scores.statistics import FEW_SEEDS, HOW, Estimate, p_value
 from .measuring import GIVEN, ColumnHead, Number, TableNumbers
 
@@ -112,8 +112,7 @@ def grids(numbers: TableNumbers) -> list[tuple[str, Grid]]:
     failed = _failures(numbers)
     found = _grids(numbers)
     if by_length := numbers.by_length:
-        heading = f"{by_length.label} by the words of the {by_length.side}"
-        found.append((heading, lengths.grid(by_length)))
+        found.append((by_length.title, by_groups(by_length)))
     return [
         (title, replace(grid, rows=[[failed.get(cell, cell) for cell in row] for row in grid.rows]))
         for title, grid in found
@@ -200,9 +199,7 @@ def _pairs(numbers: TableNumbers) -> Grid:
     shown = dict.fromkeys(number.column for number in numbers.pairs)
     rows: dict[str, list[str]] = {}
     for number in numbers.pairs:
-        found = number.difference
-        cells = ["", ""] if found is None else [found.signed(), p_value(found.p)]
-        rows.setdefault(number.row, [number.row]).extend(cells)
+        rows.setdefault(number.row, [number.row]).extend(_cells(number)[1:])
     headings = [heading for column in shown for heading in (titles[column], "p")]
     return Grid(["difference", *headings], list(rows.values()), left=1)
 
@@ -249,8 +246,24 @@ def _transposed(numbers: TableNumbers) -> Grid:
     return Grid(headings, rows, left=1)
 
 
+def by_groups(numbers: TableNumbers) -> Grid:
+    """A line for each group of sentences: how many, and its scores beside the first system's."""
+    first, *others = dict.fromkeys(number.row for number in numbers.numbers)
+    beside = [heading for name in others for heading in (name, f"{name} - {first}", "p")]
+    rows = []
+    for column in numbers.columns:
+        found = numbers.of(column.name)
+        cells = [cell for number in found for cell in _cells(number)]
+        # The first system has no difference and no p.
+        rows.append([column.title, f"{found[0].sentences:,}", cells[0], *cells[3:]])
+    return Grid([numbers.label, "sentences", first, *beside], rows, left=1)
+
+
 def _cells(number: Number) -> tuple[str, str, str]:
-    return number.compared.cells() if number.compared else ("", "", "")
+    """A number of ours, its difference and its p, for display."""
+    places, other = digits(number.score), number.difference
+    ours = number.ours.text(places) if number.ours else ""
+    return (ours, other.signed(places), p_value(other.p)) if other else (ours, "", "")
 
 
 def _ours(number: Number) -> str:
@@ -262,7 +275,8 @@ def _ours(number: Number) -> str:
 def _by_seed(number: Number) -> str:
     if number.ours is None:
         return ""
-    return ", ".join(f"{seed}: {value:.2f}" for seed, value in number.ours.by_seed.items())
+    places = digits(number.score)
+    return ", ".join(f"{seed}: {value:.{places}f}" for seed, value in number.ours.by_seed.items())
 
 
 def _plain(value: float | None, sign: str = "") -> str:
@@ -335,8 +349,8 @@ def notes(numbers: TableNumbers) -> list[str]:
     if times := _unlike_times(numbers):
         told = "; ".join(f"{row} on {on}" for row, on in times.items())
         found.append(f"{UNLIKE} times are not comparable: {told}")
-    if numbers.by_length:
-        found += lengths.left_out(numbers.by_length)
+    if numbers.by_length and numbers.by_length.notes:
+        found.append(numbers.by_length.notes)
     if numbers.made_by:
         found.append(f"Its runs differ in {numbers.made_by}.")
     return found

@@ -59,6 +59,6 @@ def run(args: argparse.Namespace) -> None:
     about = f"{args.gen_subset}: {rows[0].sentences:,} sentences"
     table = compared(table_of(about, {"loss": "loss"}, rows))
     if args.json:
-        models = {name: [one.as_dict() for one in of.values()] for name, of in systems.items()}
-        write_json(args.json, table.as_dict() | {"models": models})
+        each = {name: [one.as_dict() for one in of.values()] for name, of in systems.items()}
+        write_json(args.json, table.as_dict() | {"models": each})
     print(FORMATS["terminal"](table), end="")

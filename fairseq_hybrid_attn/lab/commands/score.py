@@ -40,12 +40,11 @@ such a set, those of the whole text do.  The others are called bleu.news and the
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError, few
-from ..config.own_tables import SCORES
 from ..corpora.definition import read_test_sets, slices
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
@@ -68,8 +67,8 @@ from ..scores.metrics import (
 )
 from ..scores.statistics import estimate
 from ..tables.by_length import draw_groups, score_by_length
-from ..tables.measuring import compared, numbers_of, table_of
-from ..tables.printing import FORMATS, by_groups, write_table, written
+from ..tables.measuring import score_table
+from ..tables.printing import FORMATS, by_column, write_table, written
 from . import outputs
 from .flags import increasing, path_of_name
 
@@ -151,9 +150,8 @@ def run(args: argparse.Namespace) -> None:
         for name, of_seeds in systems.items()
     }
     first, parts = next(iter(scores.values()))[1], slices(sets, count)
-    rows = [one for name, of_seeds in scores.items() for one in numbers_of(name, of_seeds)]
     about = f"{count:,} sentences of {args.reference[0]}"
-    table = compared(table_of(about, titles(metrics, first), rows), args.baseline, args.pairs)
+    table = score_table(about, metrics, scores, args.baseline, args.pairs)
     if args.by_length:
         by_source = args.source and not args.comet  # which reads text that is not tokenised
         side, path = ("source", args.source) if by_source else ("reference", args.reference[0])
@@ -179,7 +177,7 @@ def run(args: argparse.Namespace) -> None:
             write_json(args.json, content)
         print_scores(metrics, first, count, missing)
         if table.by_length:
-            print(f"\n{by_groups(table.by_length).terminal()}")
+            print(f"\n{by_column(table.by_length).terminal()}")
     for path in args.write:
         write_table(path, table)
     if args.figure and table.by_length:
@@ -210,16 +208,6 @@ def read_systems(
         for path, lines in texts:
             warn_if_not_text(lines, path)
     return systems, missing
-
-
-def titles(metrics: Sequence[Metric | Comet], scores: Iterable[str]) -> dict[str, str]:
-    """The headings of scores, as ``compare`` has them."""
-    labels = {metric.name: SCORES.get(metric.name, metric.label) for metric in metrics}
-    split = {score: score.partition(".") for score in scores}
-    return {
-        score: labels[name] + f", {test_set}" * bool(test_set)
-        for score, (name, _, test_set) in split.items()
-    }
 
 
 def versions(metrics: Sequence[Metric | Comet]) -> dict[str, str]:

@@ -112,7 +112,7 @@ def grids(numbers: TableNumbers) -> list[tuple[str, Grid]]:
     failed = _failures(numbers)
     found = _grids(numbers)
     if by_length := numbers.by_length:
-        found.append((by_length.title, by_groups(by_length)))
+        found.append((by_length.title, by_column(by_length)))
     return [
         (title, replace(grid, rows=[[failed.get(cell, cell) for cell in row] for row in grid.rows]))
         for title, grid in found
@@ -155,8 +155,8 @@ def _compared(numbers: Sequence[Number], column: ColumnHead, name: str) -> _Colu
         if has_paper:
             gap = f"paper - {column.baseline}"
             shown.append((gap, lambda number: _plain(number.paper_difference, "+")))
-        shown.append((f"{name} - {column.baseline}", lambda number: _cells(number)[1]))
-        shown.append(("p", lambda number: _cells(number)[2]))
+        shown.append((f"{name} - {column.baseline}", lambda number: cells(number)[1]))
+        shown.append(("p", lambda number: cells(number)[2]))
     return shown
 
 
@@ -199,7 +199,7 @@ def _pairs(numbers: TableNumbers) -> Grid:
     shown = dict.fromkeys(number.column for number in numbers.pairs)
     rows: dict[str, list[str]] = {}
     for number in numbers.pairs:
-        rows.setdefault(number.row, [number.row]).extend(_cells(number)[1:])
+        rows.setdefault(number.row, [number.row]).extend(cells(number)[1:])
     headings = [heading for column in shown for heading in (titles[column], "p")]
     return Grid(["difference", *headings], list(rows.values()), left=1)
 
@@ -237,29 +237,28 @@ def _transposed(numbers: TableNumbers) -> Grid:
     rows = []
     for column in numbers.columns:
         found = {number.row: number for number in numbers.of(column.name)}
-        cells = [column.title]
+        line = [column.title]
         for row, _ in names:
             number = found.get(row)
-            cells += [_plain(number.paper if number else None)] if row in reported else []
-            cells.append(_ours(number) if number else "")
-        rows.append(cells)
+            line += [_plain(number.paper if number else None)] if row in reported else []
+            line.append(_ours(number) if number else "")
+        rows.append(line)
     return Grid(headings, rows, left=1)
 
 
-def by_groups(numbers: TableNumbers) -> Grid:
-    """A line for each group of sentences: how many, and its scores beside the first system's."""
+def by_column(numbers: TableNumbers) -> Grid:
+    """A line for each column, with its sentences; the scores of rows, beside the first one's."""
     first, *others = dict.fromkeys(number.row for number in numbers.numbers)
-    beside = [heading for name in others for heading in (name, f"{name} - {first}", "p")]
+    headings = [heading for name in others for heading in (name, f"{name} - {first}", "p")]
     rows = []
     for column in numbers.columns:
         found = numbers.of(column.name)
-        cells = [cell for number in found for cell in _cells(number)]
-        # The first system has no difference and no p.
-        rows.append([column.title, f"{found[0].sentences:,}", cells[0], *cells[3:]])
-    return Grid([numbers.label, "sentences", first, *beside], rows, left=1)
+        ours, _, _, *beside = (cell for number in found for cell in cells(number))
+        rows.append([column.title, f"{found[0].sentences:,}", ours, *beside])
+    return Grid([numbers.label, "sentences", first, *headings], rows, left=1)
 
 
-def _cells(number: Number) -> tuple[str, str, str]:
+def cells(number: Number) -> tuple[str, str, str]:
     """A number of ours, its difference and its p, for display."""
     places, other = digits(number.score), number.difference
     ours = number.ours.text(places) if number.ours else ""
@@ -269,7 +268,7 @@ def _cells(number: Number) -> tuple[str, str, str]:
 def _ours(number: Number) -> str:
     if not number.ours:
         return number.state
-    return _cells(number)[0] + STALE * number.is_stale + UNLIKE * (len(number.trained_on) > 1)
+    return cells(number)[0] + STALE * number.is_stale + UNLIKE * (len(number.trained_on) > 1)
 
 
 def _by_seed(number: Number) -> str:

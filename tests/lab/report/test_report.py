@@ -176,7 +176,8 @@ def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, cap
     assert found["curves"] == of_parts["curves"]["curves"]
     lengths = of_parts["score"]["by_length"]
     assert found["lengths"] == lengths
-    assert found["scores"][0]["systems"] == lengths["groups"][-1]["systems"]
+    (whole,) = (n["ours"] for n in lengths["numbers"] if (n["row"], n["column"]) == ("mma", "all"))
+    assert number(found["scores"], "mma", "bleu")["ours"] == whole
     (gates,) = of_parts["gates"]["models"]
     assert found["models"][0]["gates"] == gates
     assert found["models"][1]["gates"] is None
@@ -190,24 +191,29 @@ def maps_data(path):
     return json.loads(path.read_text().partition('class="maps-data">')[2].partition("</script>")[0])
 
 
+def number(table, row, column):
+    (found,) = (n for n in table["numbers"] if (n["row"], n["column"]) == (row, column))
+    return found
+
+
 def test_scores_are_those_of_generate_and_score(in_data, whole, theirs):
     found, page = whole
-    assert [score["name"] for score in found["scores"]] == [
-        *("bleu", "chrf", "ter", "tokenised_bleu")
-    ]
+    names = [column["name"] for column in found["scores"]["columns"]]
+    assert names == ["bleu", "chrf", "ter", "tokenised_bleu"]
     for name in theirs:
         lines = (in_data / f"{name}.en").read_text().splitlines()
         assert [one["translations"][name] for one in found["examples"]] == lines
         scores = read(in_data / f"{name}.json")["scores"]
-        for score in found["scores"]:
-            value = score["systems"][name]["estimate"]["value"]
-            assert value == pytest.approx(scores[score["name"]]["value"], abs=1e-9)
-            assert score["signature"] == scores[score["name"]]["signature"]
-            assert score["signature"] in page.texts["Scores"]
+        for score in names:
+            ours = number(found["scores"], name, score)
+            value, signature = ours["ours"]["value"], ours["signature"]
+            assert value == pytest.approx(scores[score]["value"], abs=1e-9)
+            assert signature == scores[score]["signature"]
+            assert signature in page.texts["Scores"]
             assert f"{value:.2f}" in page.texts["At a glance"]
     *_, all_lengths = page.tables["BLEU by source length"][0]
     assert page.tables["Scores"][0][1] == ["BLEU", *all_lengths[1:]]
-    mma = found["scores"][0]["systems"]["mma"]
+    mma = number(found["scores"], "mma", "bleu")
     gain = Estimate(**{key: of for key, of in mma["difference"].items() if key != "p"})
     assert gain.signed() in page.texts["At a glance"]
     rows = page.tables["Translations"][0]
@@ -497,11 +503,11 @@ def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
             "--json score.json"
         )
         expected = read(in_data / "score.json")["scores"]["bleu"]
-        score = ours["scores"][0]
-        found = score["systems"][name]["estimate"]["value"]
-        assert found == pytest.approx(expected["value"], abs=1e-9)
+        score = number(ours["scores"], name, "bleu")
+        assert score["ours"]["value"] == pytest.approx(expected["value"], abs=1e-9)
         assert score["signature"] == expected["signature"] and "case:lc" in score["signature"]
-    assert [group["sentences"] for group in ours["lengths"]["groups"]] == [2, 1, 1, 0, 0, 0, 4]
+    sizes = [n["sentences"] for n in ours["lengths"]["numbers"] if n["row"] == names[0]]
+    assert sizes == [2, 1, 1, 0, 0, 0, 4]
     assert [curve["run"] for curve in ours["curves"]] == names
     assert not list(in_data.glob("o.translations"))  # nothing was translated
     assert names_of(runs) == names

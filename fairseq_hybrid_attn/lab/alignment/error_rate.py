@@ -39,16 +39,21 @@ def count(alignments: Iterable[Links], gold: Sequence[GoldSentence]) -> Sentence
     return SentenceCounts("aer", np.array(rows, int).reshape(-1, 5), text)
 
 
+def values(counts: SentenceCounts) -> dict[str, float | None]:
+    """The rates by name; None where undefined."""
+    found = {name: replace(counts, kind=name).value for name in RATES}
+    return {name: None if np.isnan(value) else value for name, value in found.items()}
+
+
 def rates(counts: SentenceCounts, **how: object) -> dict[str, Score]:
     """The defined rates by name; ``how`` the links were made is for the signature."""
     _, sure, possible, _, _ = counts.rows.sum(axis=0)
     parts = {**how, "sentences": len(counts.rows), "sure": sure, "possible": possible}
     signature = "|".join(f"{key}:{value}" for key, value in parts.items())
-    found = {name: replace(counts, kind=name).value for name in RATES}
     return {
-        name: Score(value, signature, counts if name == "aer" else None)
-        for name, value in found.items()
-        if not np.isnan(value)
+        name: Score(value, signature, replace(counts, kind=name))
+        for name, value in values(counts).items()
+        if value is not None
     }
 
 

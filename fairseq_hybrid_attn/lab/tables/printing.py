@@ -183,13 +183,15 @@ def _together(numbers: TableNumbers) -> Grid:
             rows[number.row] += [show(number) for _, show in shown]
     unlike = _unlike_times(numbers)
     trained = any(number.parameters is not None for number in numbers.numbers)
+    several = any(len(number.ours.by_seed) > 1 for number in numbers.numbers if number.ours)
+    about = slice(3 if trained else int(several))
     for number in numbers.of(numbers.columns[0].name):
         seeds = " ".join(map(str, number.ours.by_seed)) if number.ours else ""
         size = "" if number.parameters is None else f"{number.parameters / 1e6:.2f} M"
         time = "" if number.training_seconds is None else duration(number.training_seconds)
         time += UNLIKE * (number.row in unlike)
-        rows[number.row] += [seeds, size, time][: None if trained else 1]
-    headings += ["seeds", "parameters", "training"][: None if trained else 1]
+        rows[number.row] += [seeds, size, time][about]
+    headings += ["seeds", "parameters", "training"][about]
     return Grid(headings, list(rows.values()), left=1)
 
 

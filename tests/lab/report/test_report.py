@@ -230,7 +230,7 @@ def test_probing_is_that_of_the_command(data, whole):
     files = {name: read(data / f"{name}.probing") for name in NAMES}
     assert found["probing"] == files and list(found["probing"]) == ["gate1", "mma"]
     gate1, mma = (one["tasks"]["BShift"] for one in files.values())
-    deviation = f"{gate1['accuracy']:.2f} ± {gate1['deviation']:.2f}"
+    deviation = f"{gate1['accuracy']:.2f} (deviation {gate1['deviation']:.2f})"
     assert page.tables["Probing"][0] == [
         ["task", "group", "gate1", "mma", "most common class"],
         ["BShift", "syntactic", deviation, f"{mma['accuracy']:.2f}", "50.00"],

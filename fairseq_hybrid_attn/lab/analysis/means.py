@@ -54,5 +54,6 @@ class RunningMean:
         sentences = len(counts)
         if sentences < 2:
             return None
-        of_mean = (sums - self.mean * counts).var(ddof=1) * sentences / self.count**2
-        return combined({1: self.mean}, float(of_mean), sentences).half
+        mean = self.total / self.count
+        of_mean = (sums - mean * counts).var(ddof=1) * sentences / self.count**2
+        return combined({1: mean}, float(of_mean), sentences).half

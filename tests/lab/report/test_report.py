@@ -37,9 +37,9 @@ SYSTEMS = {
 BIGRAMS = [("O", "Da@@ s Haus"), ("I", "Haus Da@@ s"), ("O", "ja Haus"), ("I", "Haus ja")]
 
 SPLIT = "--subwords subword-nmt --tokenizer none"
-TWO = "gate1/average.pt mma/average.pt --names gate1 mma"
+TWO = "gate1=gate1/average.pt mma=mma/average.pt"
 BOTH = f"{TWO} --gen-subset test --subwords subword-nmt --device cpu"
-GATED = "gate1/average.pt --names gate1 --subwords subword-nmt --device cpu"
+GATED = "gate1=gate1/average.pt --subwords subword-nmt --device cpu"
 TEXT = f"--reference ref.en {SPLIT}"
 SCORED = f"{TEXT} --target-lang en"
 PROBE = "--tasks BShift --tokens subwords --device cpu --hidden 2 --dropout 0"
@@ -320,8 +320,7 @@ def nasty(tmp_path, monkeypatch, capsys):
 def test_nothing_becomes_markup(nasty, browser, capsys):
     """In sentences, names of models, and folders."""
     command(
-        "report lstm.pt --device cpu --subwords none --tokenizer none --output o.html --names",
-        NASTY,
+        "report --device cpu --subwords none --tokenizer none --output o.html", f"{NASTY}=lstm.pt"
     )
     page = Page(nasty / "o.html")
     assert len(maps_data(nasty / "o.html")[0]["sentences"]) == 2
@@ -553,11 +552,11 @@ def test_mistakes(in_data, tmp_path, monkeypatch):
     (in_data / "compared.json").write_text('{"grids": [{"title": "t"}], "notes": []}')
     other = "is of gate1/average.pt, which is or was another checkpoint than mma; probe this one"
     write(in_data / "three.en", REFERENCE[:3])
-    model = f"mma/average.pt --names mma {SPLIT}"
+    model = f"mma=mma/average.pt {SPLIT}"
     cases = [
         ("none.pt", "none.pt: there is no such file or folder"),
         ("tasks", "tasks has no model.pt: name a run that is done"),
-        ("mma/average.pt --names a b", "gives 2 names for 1 models"),
+        ("a=mma/average.pt a=gate1/average.pt", "two models are called 'a'"),
         (f"{model} --reference three.en", "three.en has 3 lines, but test has 4"),
         (f"{model} --data tasks", "tasks has neither manifest.json nor dictionaries"),
         (f"{model} --gen-subset none", "--gen-subset none: .*bin has no such set"),
@@ -581,7 +580,7 @@ def test_mistakes(in_data, tmp_path, monkeypatch):
     state = torch.load("mma/average.pt", weights_only=True)
     state["cfg"]["task"]["data"] = str(tmp_path / "bin")
     torch.save(state, tmp_path / "other.pt")
-    cases = [(f"mma/average.pt {tmp_path}/other.pt {SPLIT} --names mma x", "is not that of mma")]
+    cases = [(f"mma=mma/average.pt x={tmp_path}/other.pt {SPLIT}", "is not that of mma")]
     check_command_refusals(cases, "report", "--device", "cpu")
 
 
@@ -597,11 +596,11 @@ def test_models_that_cannot_be_looked_at_like_the_others(in_data, monkeypatch):
         make_model(in_data, name)
     with pytest.raises(UserError, match="tight.*2 sentences are longer than the model takes"):
         command(f"report tight/average.pt {SPLIT} --device cpu --output no.html")
-    skipped = "--too-long skip --names tight --output t.html --json t.json"
-    command(f"report tight/average.pt {SPLIT} --device cpu {skipped}")
+    skipped = "--too-long skip --output t.html --json t.json"
+    command(f"report tight=tight/average.pt {SPLIT} --device cpu {skipped}")
     lines = [one["translations"]["tight"] for one in read(Path("t.json"))["examples"]]
     assert lines[0] == lines[3] == "" != lines[1]
-    command(f"report mma/average.pt blind/average.pt --names m blind {TEXT} --output w.html")
+    command(f"report m=mma/average.pt blind=blind/average.pt {TEXT} --output w.html")
     text = Page(in_data / "w.html").texts["Heads and branches"]
     assert "blind has no attention" in text
     assert not (in_data / "no.html").exists()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,13 @@ import numpy as np
 
 from ...errors import UserError
 from ..alignment import AVERAGE, Choice
-from ..alignment.error_rate import count, rates, undefined, values
+from ..alignment.error_rate import count, rates_as_dict
 from ..alignment.gold_file import GoldFile
 from ..corpora.link_files import write_pharaoh
 from ..corpora.words import words_of
 from ..files.json_files import write_json
 from ..files.writing import atomic_write, check_outputs, say
-from ..scores.counts import SentenceCounts, scores_as_dict
-from ..tables.error_rates import head_score, heads_table, rates_table
+from ..tables.error_rates import heads_table, rates_table
 from ..tables.printing import FORMATS, grids
 from . import model_flags
 from .aer import add_gold_arguments
@@ -104,8 +102,12 @@ def run(args: argparse.Namespace) -> None:
         counts = count(found.links, gold.sentences)
         of_heads = {key: count(links, gold.sentences) for key, links in found.of_heads.items()}
         if args.json:
-            content = as_dict(args, selected[0], counts, of_heads)
-            write_json(args.json, {**gold_file.as_dict(gold), **content})
+            about = {"model": str(args.model), "layer": args.layer, "head": args.head}
+            about |= {"end_symbol": args.end_symbol, "step": args.step}
+            how = {"layer": args.layer, "head": args.head}
+            how |= {"end": args.end_symbol, "step": args.step}
+            content = rates_as_dict(counts, of_heads, selected[0], **how)
+            write_json(args.json, {**gold_file.as_dict(gold), **about, **content})
         name = f"layer {args.layer}, head {args.head}"
         print(FORMATS["terminal"](rates_table(gold, {name: counts})), end="")
         if of_heads:
@@ -134,34 +136,3 @@ def check_arguments(args: argparse.Namespace, checkpoint: Path) -> None:
         raise UserError(f"--matrices {args.matrices}: use a name that ends in .npz")
     outputs = {"--output": args.output, "--matrices": args.matrices, "--json": args.json}
     check_outputs(outputs, [checkpoint, args.source, args.target, args.gold])
-
-
-def as_dict(
-    args: argparse.Namespace,
-    layer: Choice,
-    selected: SentenceCounts,
-    of_heads: Mapping[tuple[Choice, Choice], SentenceCounts],
-) -> dict:
-    """The rates for JSON.
-
-    The scores are those of the selected layer: ``aer`` of the selected head, ``aer.headN`` and
-    ``aer.average`` of the others; ``table`` has the rates of all layers.
-    """
-    layers = list(dict.fromkeys(layer for layer, _ in of_heads))
-    if of_heads and isinstance(layer, int) and layer < 0:
-        layer = layers[:-1][layer]  # the last of them is the average
-    how = {"end": args.end_symbol, "step": args.step}
-    scores = rates(selected, layer=args.layer, head=args.head, **how)
-    for (of_layer, head), counts in of_heads.items():
-        of_head = rates(counts, layer=args.layer, head=head, **how) if of_layer == layer else {}
-        scores |= {head_score(head): of_head["aer"]} if "aer" in of_head else {}
-    return {
-        **{"model": str(args.model), "layer": args.layer, "head": args.head},
-        **{"end_symbol": args.end_symbol, "step": args.step},
-        "undefined_sentences": undefined(selected),
-        "table": [
-            {"layer": layer, "head": head, **values(counts)}
-            for (layer, head), counts in of_heads.items()
-        ],
-        "scores": scores_as_dict(scores),
-    }

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sacrebleu.metrics.chrf import CHRF
-from tqdm import tqdm
 
 from ..corpora.definition import TestSets
 from ..corpora.tokenisers import detokeniser
 from ..files.text import read_lines, require_equal
 from ..models.on_text import ModelOnText, joined
 from ..scores.lengths import count_words
-from ..scores.metrics import build_metric, default_scores, language, score_sets
+from ..scores.metrics import build_metric, default_scores, language
 from ..tables.by_length import score_by_length
-from ..tables.measuring import TableNumbers, score_table
+from ..tables.measuring import TableNumbers
+from ..tables.scoring import score_table
 from .subjects import Subject
 
 #: Sentences shown of the best, and as many of the worst.
@@ -51,11 +50,9 @@ class TestSet:
     def scores(self, systems: Mapping[str, list[str]]) -> TableNumbers:
         names = default_scores(self.target)
         metrics = [build_metric(name, self.target, self.lowercase) for name in names]
-        scores = {
-            system: {1: score_sets(metrics, lines, [self.references], self.sets)}
-            for system, lines in tqdm(systems.items(), unit=" systems", file=sys.stderr)
-        }
-        return replace(score_table("", metrics, scores), label="score")
+        texts = {name: [lines] for name, lines in systems.items()}
+        table = score_table("", metrics, texts, [self.references], self.sets)
+        return replace(table, label="score")
 
     def by_length(self, systems: Mapping[str, list[str]]) -> TableNumbers:
         bleu = build_metric("bleu", self.target, self.lowercase)

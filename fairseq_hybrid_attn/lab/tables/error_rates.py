@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ...errors import few
 from ..alignment import Choice
-from ..alignment.error_rate import RATES, rates, undefined
+from ..alignment.error_rate import RATES, head_score, rates, undefined
 from ..alignment.gold_file import SHOWN
 from ..corpora.link_files import Gold
 from ..scores.counts import Score, SentenceCounts
@@ -42,11 +42,6 @@ def heads_table(counts: Mapping[tuple[Choice, Choice], SentenceCounts]) -> Table
         titles[name] = f"head {head}"
         numbers.append(_number(f"layer {layer}", name, rates(of_head).get("aer")))
     return table_of("AER of layers and heads", titles, numbers)
-
-
-def head_score(head: Choice) -> str:
-    """The name of a head's error rate, as tables ask for it."""
-    return f"aer.head{head}" if isinstance(head, int) else f"aer.{head}"
 
 
 def _number(row: str, name: str, score: Score | None) -> Number:

@@ -6,7 +6,7 @@ baseline, and those of translations that were made elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -14,7 +14,6 @@ from statistics import fmean
 from typing import Any
 
 from ...errors import UserError
-from ..config.own_tables import SCORES
 from ..config.paper_tables import Cell, CellName, Column
 from ..files.provenance import trained_on
 from ..plan.plan import Plan
@@ -248,23 +247,6 @@ def table_of(title: str, columns: Mapping[str, str], numbers: Iterable[Number]) 
         numbers=tuple(numbers),
         made_by="",
     )
-
-
-def score_table(
-    about: str,
-    metrics: Sequence[Any],
-    systems: Mapping[str, Mapping[int, Mapping[str, Score]]],
-    baseline: str | None = None,
-    pairs: bool = False,
-) -> TableNumbers:
-    """The scores of systems by seed, which are of these metrics, compared with the baseline."""
-    labels = {metric.name: SCORES.get(metric.name, metric.label) for metric in metrics}
-    titles = {}
-    for score in next(iter(next(iter(systems.values())).values())):
-        name, _, test_set = score.partition(".")
-        titles[score] = f"{labels[name]}, {test_set}" if test_set else labels[name]
-    rows = [one for name, by_seed in systems.items() for one in numbers_of(name, by_seed)]
-    return compared(table_of(about, titles, rows), baseline, pairs)
 
 
 def compared(

@@ -122,6 +122,10 @@ def measured(table: str) -> TableNumbers:
 # -- Claims -----------------------------------------------------------------------------------
 
 
+#: Standard errors in half of a 95 % interval over many sentences, of which only that was kept.
+NORMAL = 1.96
+
+
 @cache
 def total(table: str, plus: tuple, minus: tuple, half: float | None = None) -> Estimate | None:
     """A sum of a table's numbers over the seeds that have all; None if there is none.
@@ -140,7 +144,7 @@ def total(table: str, plus: tuple, minus: tuple, half: float | None = None) -> E
         raise UserError(f"{table}: a claim's numbers are of different texts or signatures")
     found = estimate(*terms)
     if found and half is not None:
-        return combined(found.by_seed, (half / 1.96) ** 2, sentences=2000)
+        return combined(found.by_seed, (half / NORMAL) ** 2, sentences=2000)
     return found
 
 

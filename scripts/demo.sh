@@ -180,7 +180,7 @@ show_result() {
     corpus=$(echo "$DEMO_DIR"/corpora/demo-*)
     python "$ROOT/scripts/demo/report.py" --run "$folder" --text "$DEMO_DIR/text"
     page=$DEMO_DIR/$ARCH.html
-    logged report fairseq-hybrid report "$folder" --names "$ARCH" --sentences 1-200 --device cpu \
+    logged report fairseq-hybrid report "$ARCH=$folder" --sentences 1-200 --device cpu \
         --output "$page"
     place=$(printf '%q' "$VENV/bin")
     cat <<END

@@ -16,12 +16,14 @@ attention that it returns.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...errors import UserError
-from ..corpora.link_files import Links
+from ..corpora.link_files import Lengths, Links
 from ..corpora.words import text_of, word_attention, words_of
 from ..models import CROSS
 from ..models.attentions import SentenceAttention
@@ -77,6 +79,50 @@ def strongest(attention: np.ndarray, *, end_symbol: bool = False) -> Links:
     weights = attention if end_symbol else attention[:, :words]
     first = (weights >= weights.max(axis=1, keepdims=True) - _TIE).argmax(axis=1)
     return frozenset((int(i), j) for j, i in enumerate(first) if i < words)
+
+
+@dataclass
+class Extracted:
+    """What was extracted: the links of each sentence and, if they were asked for, its matrices."""
+
+    links: list[Links]
+    of_heads: dict[tuple[Choice, Choice], list[Links]]  #: by layer and head, if asked for
+    matrices: list[np.ndarray]
+
+
+def extract(
+    loaded: ModelOnText,
+    layer: Choice,
+    head: Choice,
+    *,
+    lengths: Lengths,
+    skip: Sequence[int] = (),
+    end_symbol: bool = False,
+    read_step: bool = False,
+    full_context: bool = False,
+    every_head: bool = False,
+    matrices: bool = False,
+) -> Extracted:
+    """The links of a layer and head, perhaps of all; sentences to ``skip`` (from 0) have none."""
+    attentions = loaded.attentions([CROSS], full_context=full_context)
+    nothing: Links = frozenset()
+    found = Extracted([nothing] * len(lengths), {}, [])
+    if matrices:
+        found.matrices = [np.zeros((m, n + 1), np.float32) for n, m in lengths]
+
+    def use(number: int, observed: SentenceAttention) -> None:
+        sentence = aligned(loaded, number, observed, read_step=read_step)
+        attention = sentence.of(layer, head)
+        found.links[number] = strongest(attention, end_symbol=end_symbol)
+        if matrices:
+            found.matrices[number] = attention.copy()  # not a view of all layers and heads
+        layers, heads = ([*range(1, n + 1), AVERAGE] for n in sentence.attention.shape[:2])
+        for key in itertools.product(layers, heads) if every_head else ():
+            of_head = found.of_heads.setdefault(key, [nothing] * len(lengths))
+            of_head[number] = sentence.links(*key, end_symbol=end_symbol)
+
+    loaded.observe(attentions, set(range(len(lengths))).difference(skip), use)
+    return found
 
 
 def aligned(

@@ -6,7 +6,8 @@ import math
 from array import array
 
 import numpy as np
-from scipy.stats import t as student
+
+from ..scores.statistics import combined
 
 
 class RunningMean:
@@ -46,12 +47,13 @@ class RunningMean:
     def interval(self) -> float | None:
         """Half the 95 % interval of the mean over sentences; None for fewer than two.
 
-        Numbers of a sentence depend on each other, so that sentences are what varies: Student's t
-        times the standard error of a ratio of two sums over them, by the delta method.
+        Numbers of a sentence depend on each other, so that sentences are what varies: the variance
+        is that of a ratio of two sums over them, by the delta method.
         """
         counts, sums, _ = np.array(self._sentences).reshape(-1, 3).T
         sentences = len(counts)
         if sentences < 2:
             return None
-        error = (sums - self.mean * counts).std(ddof=1) * math.sqrt(sentences) / self.count
-        return float(student.ppf(0.975, sentences - 1) * error)
+        mean = self.total / self.count
+        of_mean = (sums - mean * counts).var(ddof=1) * sentences / self.count**2
+        return combined({1: mean}, float(of_mean), sentences).half

@@ -14,29 +14,22 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...errors import UserError
 from ..alignment import AVERAGE, Choice
-from ..alignment.error_rate import RATES, count, rates, undefined
-from ..corpora.link_files import Gold, Links, write_pharaoh
+from ..alignment.error_rate import count, rates_as_dict
+from ..alignment.gold_file import GoldFile
+from ..corpora.link_files import write_pharaoh
 from ..corpora.words import words_of
 from ..files.json_files import write_json
-from ..files.tabular import Grid
 from ..files.writing import atomic_write, check_outputs, say
-from ..models import CROSS
-from ..scores.counts import Score, scores_as_dict
+from ..tables.error_rates import heads_table, rates_table
+from ..tables.printing import FORMATS, grids
 from . import model_flags
-from .aer import add_gold_arguments, gold_as_dict, gold_of, per_cent, print_rates, rates_of
-
-if TYPE_CHECKING:
-    from ..alignment.forced import AlignedSentence
-    from ..models.attentions import SentenceAttention
-
-Key = tuple[Choice, Choice]  # a layer and a head
-SELECTED: Key = ("selected", "selected")  # those of --layer and --head
+from .aer import add_gold_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from ..alignment.forced import aligned, strongest
+    from ..alignment.forced import extract
     from ..models.sentences import some  # here: these import torch, which takes seconds
     from ..models.trained import find_model
 
@@ -79,47 +72,47 @@ def run(args: argparse.Namespace) -> None:
         (len(words_of(source, loaded.subwords)), len(words_of(target, loaded.subwords)))
         for source, target in zip(sentences.source, sentences.target, strict=True)
     ]
-    gold = gold_of(args, lengths, len(lengths)) if args.gold else None
+    gold_file = args.gold and GoldFile(args.gold, args.gold_base, args.gold_reversed)
+    gold = gold_file and gold_file.read(lengths, len(lengths))
     skip = sentences.too_long(loaded.model, loaded.task)
     if skip and args.too_long == "error":
         told = f"{len(skip):,} sentences are longer than the model takes: {some(skip)}"
         raise UserError(f"{args.model}: {told}; --too-long empty gives them no links")
-    end_symbol = args.end_symbol == "null"
-    attentions = loaded.attentions([CROSS], full_context=args.full_context)
-    # A sentence that is left out has no links.
-    everyone: list[dict[Key, Links]] = [{SELECTED: frozenset()} for _ in lengths]
-    matrices = [np.zeros((m, n + 1), np.float32) for n, m in lengths] if args.matrices else []
-
-    def use(number: int, observed: SentenceAttention) -> None:
-        sentence = aligned(loaded, number, observed, read_step=args.step == "read")
-        attention = sentence.of(*selected)
-        everyone[number][SELECTED] = strongest(attention, end_symbol=end_symbol)
-        if args.table:
-            everyone[number] |= all_links(sentence, end_symbol)
-        if args.matrices:
-            matrices[number] = attention.copy()  # not a view of all layers and heads
-
-    loaded.observe(attentions, set(range(len(lengths))).difference(skip), use)
+    found = extract(
+        loaded,
+        *selected,
+        lengths=lengths,
+        skip=skip,
+        end_symbol=args.end_symbol == "null",
+        read_step=args.step == "read",
+        full_context=args.full_context,
+        every_head=args.table,
+        matrices=bool(args.matrices),
+    )
     if args.output:
-        write_pharaoh(args.output, [links[SELECTED] for links in everyone])
+        write_pharaoh(args.output, found.links)
     if args.matrices:
         with atomic_write(args.matrices) as file:
-            arrays: dict[str, Any] = {str(n): array for n, array in enumerate(matrices)}
+            arrays: dict[str, Any] = {str(n): array for n, array in enumerate(found.matrices)}
             np.savez_compressed(file, **arrays)
     if skip:
         left_out = f"{len(skip):,} of {len(sentences):,} ({some(skip)})"
         say(f"too long for the model, without links: {left_out}")
     if gold:
-        report(args, gold, everyone)
-
-
-def all_links(sentence: AlignedSentence, end_symbol: bool) -> dict[Key, Links]:
-    layers, heads = ([*range(1, n + 1), AVERAGE] for n in sentence.attention.shape[:2])
-    return {
-        (layer, head): sentence.links(layer, head, end_symbol=end_symbol)
-        for layer in layers
-        for head in heads
-    }
+        counts = count(found.links, gold.sentences)
+        of_heads = {key: count(links, gold.sentences) for key, links in found.of_heads.items()}
+        if args.json:
+            about = {"model": str(args.model), "layer": args.layer, "head": args.head}
+            about |= {"end_symbol": args.end_symbol, "step": args.step}
+            how = {"layer": args.layer, "head": args.head}
+            how |= {"end": args.end_symbol, "step": args.step}
+            content = rates_as_dict(counts, of_heads, selected[0], **how)
+            write_json(args.json, {**gold_file.as_dict(gold), **about, **content})
+        name = f"layer {args.layer}, head {args.head}"
+        print(FORMATS["terminal"](rates_table(gold, {name: counts})), end="")
+        if of_heads:
+            ((_, grid),) = grids(heads_table(of_heads))
+            print(f"\nAER by layer and head:\n\n{grid.terminal()}")
 
 
 def choice(flag: str, value: str) -> Choice:
@@ -143,45 +136,3 @@ def check_arguments(args: argparse.Namespace, checkpoint: Path) -> None:
         raise UserError(f"--matrices {args.matrices}: use a name that ends in .npz")
     outputs = {"--output": args.output, "--matrices": args.matrices, "--json": args.json}
     check_outputs(outputs, [checkpoint, args.source, args.target, args.gold])
-
-
-def report(args: argparse.Namespace, gold: Gold, everyone: list[dict[Key, Links]]) -> None:
-    """Score each layer and head, print the error rates and write them.
-
-    In JSON, the scores are those of the selected layer: ``aer`` of the selected head, ``aer.headN``
-    and ``aer.average`` of the others; ``table`` has the rates of all layers.
-    """
-    counts = {  # a sentence that was left out has no links
-        key: count([links.get(key, frozenset()) for links in everyone], gold.sentences)
-        for key in max(everyone, key=len)
-    }
-    selected = counts.pop(SELECTED)
-    layers, heads = (list(dict.fromkeys(key[side] for key in counts)) for side in (0, 1))
-    selected_layer = choice("--layer", args.layer)
-    found = {key: rates_of(of_key) for key, of_key in counts.items()}
-    if found and isinstance(selected_layer, int) and selected_layer < 0:
-        selected_layer = layers[:-1][selected_layer]  # the last of them is the average
-    how = {"end": args.end_symbol, "step": args.step}
-    scores: dict[str, Score] = rates(selected, layer=args.layer, head=args.head, **how)
-    for head in heads:
-        of_head = rates(counts[selected_layer, head], layer=args.layer, head=head, **how)
-        name = f"aer.{head if head == AVERAGE else f'head{head}'}"
-        scores |= {name: of_head["aer"]} if "aer" in of_head else {}
-    table = [
-        {"layer": layer, "head": head, **dict(zip(RATES, of_key, strict=True))}
-        for (layer, head), of_key in found.items()
-    ]
-    content = {"model": str(args.model), "layer": args.layer, "head": args.head}
-    content |= {"end_symbol": args.end_symbol, "step": args.step}
-    content |= {"undefined_sentences": undefined(selected), "table": table}
-    content |= {"scores": scores_as_dict(scores)}
-    if args.json:
-        write_json(args.json, {**gold_as_dict(args, gold), **content})
-    print_rates(gold, {f"layer {args.layer}, head {args.head}": selected})
-    if found:
-        rows = [
-            [f"layer {layer}", *(per_cent(found[layer, head][0]) for head in heads)]
-            for layer in layers
-        ]
-        print()
-        print(Grid(["AER", *(f"head {head}" for head in heads)], rows, left=1).terminal())

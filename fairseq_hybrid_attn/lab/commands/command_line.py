@@ -57,7 +57,7 @@ GROUPS = {
 
 COMMANDS = [name for group in GROUPS.values() for name, _ in group]
 #: Those that need no fairseq, which takes seconds to load.
-WITHOUT_FAIRSEQ = ("runs", "score", "aer", "curves")
+WITHOUT_FAIRSEQ = ("runs", "table", "score", "aer", "curves")
 
 #: Errors of writing to what was opened before.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import argparse
 
-from ..report import curves
-from ..report.curves import PANELS
+from ..tables import curves
+from ..tables.curves import PANELS
 from . import flags, outputs
 
 

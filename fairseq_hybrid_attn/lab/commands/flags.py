@@ -18,10 +18,16 @@ def named_path(text: str) -> tuple[str, Path]:
     return name, Path(path)
 
 
-def path_of_name(text: str) -> tuple[str, Path]:
-    """A path with a name before it, ``NAME=PATH``, or else called as it is."""
+def maybe_named(text: str) -> tuple[str, Path]:
+    """A path with a name before it, ``NAME=PATH``, or with an empty name."""
     name, _, path = text.partition("=")
-    return (text, Path(text)) if os.path.exists(text) or not (name and path) else (name, Path(path))
+    return ("", Path(text)) if os.path.exists(text) or not (name and path) else (name, Path(path))
+
+
+def path_of_name(text: str) -> tuple[str, Path]:
+    """The same; without a name, it is called as it is."""
+    name, path = maybe_named(text)
+    return name or text, path
 
 
 def search_flags(text: str) -> list[str]:

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("give one of --tags FILE and --tagger LANGUAGE")
     if args.write_tags and not args.tagger:
         raise UserError("--write-tags needs --tagger LANGUAGE; give both")
-    trained = model_flags.named_models(args.models, args.names, args.data)
+    trained = model_flags.named_models(args.models, args.data)
     inputs = [*model_flags.files_of(args, trained), args.tags]
     outputs.check(args, inputs, {"--write-tags": args.write_tags})
     models: list[ModelGates] = []

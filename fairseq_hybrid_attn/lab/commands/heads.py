@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from ..analysis.heads import draw, measure_heads  # here: it imports torch, which takes seconds
 
-    trained = model_flags.named_models(args.models, args.names, args.data)
+    trained = model_flags.named_models(args.models, args.data)
     outputs.check(args, model_flags.files_of(args, trained))
     models = []
     for model in model_flags.on_text(args, trained):

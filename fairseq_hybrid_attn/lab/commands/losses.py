@@ -4,8 +4,8 @@
   fairseq-hybrid losses base=RUN/seed1 base=RUN/seed2 mma=RUN/seed1 --data data/mine
 
 Models of one name, such as the seeds of a training, are one system; its loss is their mean.  A
-difference from the first system is between models of the same place in their lists, which are
-printed; a model without its like is not in it.
+difference from the first system is between models of the same place in their lists; a model without
+its like is not in it, but the only model of a system stands beside all of another.
 
 All models are measured by the criterion that the first one was trained with, label smoothing
 included, in bits per token and single precision.  Word alignments are not read, so supervised
@@ -20,14 +20,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import numpy as np
-
 from ...errors import UserError
 from ..files.json_files import write_json
-from ..files.tabular import Grid
 from ..files.writing import check_outputs, file_identity
-from ..scores import statistics
-from ..scores.counts import Score, SentenceCounts
+from ..scores.counts import Score
+from ..tables.measuring import compared, number_of, table_of
+from ..tables.printing import FORMATS
 from .flags import add_device, named_path
 from .model_flags import MODEL, add_data
 
@@ -52,37 +50,15 @@ def run(args: argparse.Namespace) -> None:
     for number, path in enumerate(paths):
         if file_identity(path) in map(file_identity, paths[:number]):
             raise UserError(f"{path} is given twice")
-    tokens, losses = measure(trained, args.gen_subset, args.device)
+    scores = measure(trained, args.gen_subset, args.device)
     systems: dict[str, dict[int, Score]] = {}
-    for (name, _), one in zip(args.models, losses, strict=True):
-        counts = SentenceCounts("loss", np.stack([one, tokens], axis=1), args.gen_subset)
-        of_name = systems.setdefault(name, {})
-        of_name[len(of_name) + 1] = Score.of(counts)
-    compared = statistics.compare(systems)
-    base = next(iter(systems))
-    shown = 3 if len(systems) > 1 else 1
-    rows = [
-        [
-            *(name, *found.cells(3)[:shown]),
-            ", ".join(f"{model}: {loss:.3f}" for model, loss in found.estimate.by_seed.items()),
-        ]
-        for name, found in compared.items()
-    ]
+    for (name, _), score in zip(args.models, scores, strict=True):
+        models = systems.setdefault(name, {})
+        models[len(models) + 1] = score
+    rows = [number_of(name, "loss", models) for name, models in systems.items()]
+    about = f"{args.gen_subset}: {rows[0].sentences:,} sentences"
+    table = compared(table_of(about, {"loss": "loss"}, rows))
     if args.json:
-        found = {
-            name: {
-                **compared[name].as_dict(),
-                "models": [{"scores": {"loss": one.as_dict()}} for one in models.values()],
-            }
-            for name, models in systems.items()
-        }
-        write_json(args.json, {"subset": args.gen_subset, "systems": found})
-    headings = ["system", *("loss", f"loss - {base}", "p")[:shown], "models"]
-    print(Grid(headings, rows, left=1).terminal())
-    print(f"{args.gen_subset}: {len(tokens):,} sentences, {tokens.sum():,.0f} tokens")
-    notes = {statistics.FEW_SEEDS.get(len(models)) for models in systems.values()} - {None}
-    for name, of_system in compared.items():
-        of_both = of_system.difference.by_seed if of_system.difference else {}
-        if 0 < len(of_both) < max(len(systems[name]), len(systems[base])):
-            print(f"{name} - {base}: of seeds {', '.join(map(str, of_both))}")
-    print("\n".join([statistics.HOW, *sorted(filter(None, notes))]))
+        each = {name: [one.as_dict() for one in of.values()] for name, of in systems.items()}
+        write_json(args.json, table.as_dict() | {"models": each})
+    print(FORMATS["terminal"](table), end="")

@@ -2,7 +2,7 @@
 
   fairseq-hybrid maps models/mma --sentence "ein hund spielt ." --page maps.html
   fairseq-hybrid maps RUN --sentences 1,5 --page maps.html
-  fairseq-hybrid maps with.pt without.pt --data data/mine --names "positions" "no positions" \\
+  fairseq-hybrid maps positions=with.pt "no positions=without.pt" --data data/mine \\
       --source test.bpe.de --target test.bpe.en --figures figures --json maps.json
 
 The model reads the source and is forced to decode the given translation, or its own of a typed
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
     written = {"--page": args.page, "--json": args.json}
     if not (any(written.values()) or args.figures):
         raise UserError("nothing to do: give --page FILE, --figures FOLDER or --json FILE")
-    trained = model_flags.named_models(args.models, args.names, args.data)
+    trained = model_flags.named_models(args.models, args.data)
     check_outputs(written, model_flags.files_of(args, trained))
     if args.page:
         maps_page.require()

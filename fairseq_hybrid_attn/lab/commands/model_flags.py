@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...errors import UserError
 from ..corpora.words import SUBWORDS
 from ..models import KINDS
-from .flags import add_device, positive
+from .flags import add_device, maybe_named, positive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,9 +29,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 def add_models(parser: argparse.ArgumentParser) -> None:
     """Declare models that are compared, their data, and the device."""
     add = parser.add_argument
-    add("models", type=Path, nargs="+", metavar="MODEL", help=f"{MODEL}; several are compared")
-    text = "names of the models (default: from their paths)"
-    add("--names", nargs="+", metavar="NAME", help=text)
+    text = f"{MODEL}; several are compared, and called as their paths are or by NAME"
+    add("models", type=maybe_named, nargs="+", metavar="[NAME=]MODEL", help=text)
     add_reading(parser)
 
 
@@ -75,18 +74,16 @@ def add_kinds(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help=text)
 
 
-def named_models(
-    paths: list[Path], names: list[str] | None, data: Path | None
-) -> dict[str, TrainedModel]:
+def named_models(models: list[tuple[str, Path]], data: Path | None) -> dict[str, TrainedModel]:
     """The models by their names, by default from their paths."""
     from ..models.trained import find_model
 
-    if names and len(names) != len(paths):
-        raise UserError(f"--names gives {len(names)} names for {len(paths)} models")
-    names = names or names_of(paths)
+    paths = [path for _, path in models]
+    each = zip(models, names_of(paths), strict=True)
+    names = [name or default for (name, _), default in each]
     for name in names:
         if names.count(name) > 1:
-            raise UserError(f"two models are called {name!r}; name each with --names")
+            raise UserError(f"two models are called {name!r}; name each: NAME=MODEL")
     return {name: find_model(path, data) for name, path in zip(names, paths, strict=True)}
 
 

@@ -1,7 +1,7 @@
 """Describe trained models in one HTML page: how good they are, and what their attention does.
 
   fairseq-hybrid report reproduction/runs/full/mma/table2/transformer_mma/de-en/seed1
-  fairseq-hybrid report hysan/average.pt base/average.pt --names hysan base
+  fairseq-hybrid report hysan=hysan/average.pt base=base/average.pt
 
 A MODEL is a run, an exported model, or a checkpoint.  Its test set is that of the data on which it
 was trained, or of --data; its log is train.log beside it.  fairseq-generate translates the set,
@@ -85,15 +85,15 @@ def run(args: argparse.Namespace) -> None:
         max_tokens=args.max_tokens,
         user_dir=args.user_dir,
     )
-    (first, *others), names = args.models, args.names
-    if not (others or names) and first.resolve().name.startswith("seed"):
-        names = ["/".join(first.resolve().parts[-3:])]  # of a run alone: ROW/COLUMN/seedN
-    models = model_flags.named_models(args.models, names, args.data)
+    ((name, first), *others), named = args.models, args.models
+    if not (others or name) and first.resolve().name.startswith("seed"):
+        named = [("/".join(first.resolve().parts[-3:]), first)]  # a run alone: ROW/COLUMN/seedN
+    models = model_flags.named_models(named, args.data)
     for name, _ in args.probing:
         if name not in models:
             raise UserError(
                 f"--probing {name}=…: there is no such model; they are called {', '.join(models)} "
-                "(--names changes them)"
+                "(NAME=MODEL changes that)"
             )
     subjects = {name: find_subject(trained, asked) for name, trained in models.items()}
     read = [path for subject in subjects.values() for path in subject.files]

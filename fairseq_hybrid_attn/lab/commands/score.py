@@ -40,12 +40,11 @@ such a set, those of the whole text do.  The others are called bleu.news and the
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ...errors import UserError, few
-from ..config.own_tables import SCORES
+from ...errors import UserError
 from ..corpora.definition import read_test_sets, slices
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
@@ -56,19 +55,18 @@ from ..files.writing import write_text
 from ..scores import lengths, standard_scores
 from ..scores.comet import Comet
 from ..scores.counts import Score, scores_as_dict
-from ..scores.generate_output import read_generated, warn, warn_if_not_text
+from ..scores.generate_output import read_generated, read_texts, warn_if_not_text
 from ..scores.metrics import (
     Metric,
-    build_metric,
+    build_metrics,
     check_parallel,
-    check_tokenizer,
     default_scores,
     language,
-    score_sets,
 )
 from ..scores.statistics import estimate
-from ..tables.measuring import compared, numbers_of, table_of
-from ..tables.printing import FORMATS, write_table, written
+from ..tables.by_length import draw_groups, score_by_length
+from ..tables.printing import FORMATS, by_column, write_table, written
+from ..tables.scoring import score_table
 from . import outputs
 from .flags import increasing, path_of_name
 
@@ -132,27 +130,27 @@ def run(args: argparse.Namespace) -> None:
     check_arguments(args)
     target = language(args.target_lang)
     several = len(args.hypotheses) > 1
-    default = standard_scores(target) if several else default_scores(target)
-    chosen = choose_metrics(args, target, default)
+    names = standard_scores(target) if several else default_scores(target)
+    if args.scores is not None:
+        names = tuple(name.strip() for name in args.scores.split(","))
+    chosen = build_metrics(names, target, args.lowercase, args.generated and args.tokenizer)
     metrics: list[Metric | Comet] = [*chosen]
     if args.comet:
         metrics.append(Comet(args.comet, read_lines(args.source)))
     references = [read_lines(path) for path in args.reference]
     count = len(references[0])
     check_parallel({}, *references)
-    systems, missing = read_systems(args, references, target)
+    detokenised = args.tokenizer != "given" and "given_bleu" not in names
+    for path, lines in zip(args.reference, references, strict=True) if detokenised else ():
+        warn_if_not_text(lines, path)
+    systems, missing = read_texts(args.hypotheses, references, detokenised=detokenised), 0
+    if args.generated:
+        kinds = args.subwords, args.tokenizer, target, args.missing or "error"
+        translations, missing = read_generated(args.generated, references, *kinds)
+        systems = {str(args.generated): [translations]}
     sets = read_test_sets(args.test_sets, count) if args.test_sets else {}
-    scores = {
-        name: {
-            seed: score_sets(metrics, lines, references, sets)
-            for seed, lines in enumerate(of_seeds, 1)
-        }
-        for name, of_seeds in systems.items()
-    }
-    first, parts = next(iter(scores.values()))[1], slices(sets, count)
-    rows = [one for name, of_seeds in scores.items() for one in numbers_of(name, of_seeds)]
     about = f"{count:,} sentences of {args.reference[0]}"
-    table = compared(table_of(about, titles(metrics, first), rows), args.baseline, args.pairs)
+    table = score_table(about, metrics, systems, references, sets, args.baseline, args.pairs)
     if args.by_length:
         by_source = args.source and not args.comet  # which reads text that is not tokenised
         side, path = ("source", args.source) if by_source else ("reference", args.reference[0])
@@ -160,11 +158,11 @@ def run(args: argparse.Namespace) -> None:
         ordered = dict.fromkeys([args.baseline or next(iter(systems)), *systems])
         texts = {name: systems[name] for name in ordered}
         of_texts = texts, references, words, args.bounds, side
-        by_length = lengths.score_by_length(chosen[0], *of_texts)
-        table = replace(table, by_length=by_length)
+        table = replace(table, by_length=score_by_length(chosen[0], *of_texts))
     if several:
         print(FORMATS["terminal"](table), end="")
     else:
+        first = {number.score: number.scores[1] for number in table.numbers}
         if args.hypotheses_out:
             (lines,) = next(iter(systems.values()))
             write_text(args.hypotheses_out, "".join(f"{line}\n" for line in lines))
@@ -174,68 +172,22 @@ def run(args: argparse.Namespace) -> None:
                 **{"target_lang": target, "versions": versions(metrics)},
                 "translations": str(args.generated or args.hypotheses[0][1]),
                 "reference": list(map(str, args.reference)),
-                "parts": {suffix: [part.start, part.stop] for suffix, part in parts.items()},
+                "parts": {
+                    suffix: [part.start, part.stop] for suffix, part in slices(sets, count).items()
+                },
             }
             write_json(args.json, content)
         print_scores(metrics, first, count, missing)
         if table.by_length:
-            print(f"\n{lengths.grid(table.by_length).terminal()}")
+            print(f"\n{by_column(table.by_length).terminal()}")
     for path in args.write:
         write_table(path, table)
-    if args.figure and (found := table.by_length):
-        how = found.groups, found.systems, found.label, args.theme, found.side
-        style.save(lengths.draw(*how), args.figure)
-
-
-def read_systems(
-    args: argparse.Namespace, references: list[list[str]], target: str
-) -> tuple[dict[str, list[list[str]]], int]:
-    """The translations of each system, of each of its seeds; how many are missing."""
-    missing = 0
-    systems: dict[str, list[list[str]]] = {}
-    texts = list(zip(args.reference, references, strict=True))
-    for name, path in args.hypotheses:
-        lines = read_lines(path)
-        check_parallel({str(path): lines}, *references)
-        pairs = enumerate(zip(lines, references[0], strict=True), 1)
-        empty = [number for number, (ours, theirs) in pairs if theirs.strip() and not ours.strip()]
-        if empty:
-            warn(f"{path} has {len(empty):,} empty lines: {few(empty)}")
-        systems.setdefault(name, []).append(lines)
-        texts.append((path, lines))
-    if args.generated:
-        kinds = (args.subwords, args.tokenizer, target, args.missing or "error")
-        translations, missing = read_generated(args.generated, references, *kinds)
-        systems[str(args.generated)] = [translations]
-    if args.tokenizer != "given" and "given_bleu" not in (args.scores or "").split(","):
-        for path, lines in texts:
-            warn_if_not_text(lines, path)
-    return systems, missing
-
-
-def titles(metrics: Sequence[Metric | Comet], scores: Iterable[str]) -> dict[str, str]:
-    """The headings of scores, as ``compare`` has them."""
-    labels = {metric.name: SCORES.get(metric.name, metric.label) for metric in metrics}
-    split = {score: score.partition(".") for score in scores}
-    return {
-        score: labels[name] + f", {test_set}" * bool(test_set)
-        for score, (name, _, test_set) in split.items()
-    }
+    if args.figure and table.by_length:
+        style.save(draw_groups(table.by_length, chosen[0].label, side, args.theme), args.figure)
 
 
 def versions(metrics: Sequence[Metric | Comet]) -> dict[str, str]:
     return {package: of for metric in metrics for package, of in metric.versions().items()}
-
-
-def choose_metrics(args: argparse.Namespace, target: str, default: Sequence[str]) -> list[Metric]:
-    names = default
-    if args.scores is not None:
-        names = tuple(name.strip() for name in args.scores.split(","))
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(f"--scores: {name} twice")
-        check_tokenizer(name, args.tokenizer if args.generated else None)
-    return [build_metric(name, target, args.lowercase) for name in names]
 
 
 def check_arguments(args: argparse.Namespace) -> None:

@@ -32,7 +32,9 @@ def _accuracy(result: dict | None) -> str:
     if result is None:
         return ""
     deviation = result["deviation"]
-    return f"{result['accuracy']:.2f}" + ("" if deviation is None else f" ± {deviation:.2f}")
+    return f"{result['accuracy']:.2f}" + (
+        "" if deviation is None else f" (deviation {deviation:.2f})"
+    )
 
 
 def notes(models: Mapping[str, dict]) -> list[str]:
@@ -97,6 +99,6 @@ def draw(models: Mapping[str, dict], theme: str = "light") -> style.Figure:
         axes.set_xticks(range(len(results)), [f"{task.name}\n{task.group}" for task in results])
         axes.tick_params(axis="x", length=0, labelsize=8)
         axes.set_ylim(0, 100)
-        axes.set_ylabel("accuracy, %")
+        axes.set_ylabel("accuracy and its deviation, %")
         style.legend_above(axes)
     return figure

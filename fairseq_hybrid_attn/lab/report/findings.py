@@ -21,11 +21,11 @@ from ..models.on_text import ModelOnText, Text, note, put_on_text
 from ..probing import results
 from ..run.fairseq_commands import RunFolder, flags
 from ..scores.generate_output import read_generated
-from ..scores.lengths import ScoresByLength
-from .curves import Curve, read_curves
+from ..tables.curves import Curve, read_curves
+from ..tables.measuring import TableNumbers
 from .subjects import Request, Subject
 from .translating import translated
-from .translations import SentenceScores, SetScore, read_test_set
+from .translations import SentenceScores, read_test_set
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Findings:
     versions: dict[str, str]
     code: dict  #: this package's digest and commit
     models: list[ModelFindings]
-    scores: list[SetScore]
-    lengths: ScoresByLength
+    scores: TableNumbers
+    lengths: TableNumbers  #: by the words of the source
     examples: list[SentenceScores]  #: all sentences of the set
     curves: list[Curve]
     probing: dict[str, dict]  #: by the names of the models probed
@@ -79,7 +79,7 @@ class Findings:
         return {
             **vars(self),
             "models": [model.as_dict() for model in self.models],
-            "scores": [score.as_dict() for score in self.scores],
+            "scores": self.scores.as_dict(),
             "examples": [asdict(example) for example in self.examples],
             "lengths": self.lengths.as_dict(),
             "curves": [curve.as_dict() for curve in self.curves],

@@ -22,8 +22,9 @@ from ..analysis import gates, heads, maps_page
 from ..figures import style
 from ..files.tabular import Grid
 from ..probing import results as probing
-from ..scores import lengths, statistics
-from . import curves
+from ..tables import curves
+from ..tables.by_length import draw_groups
+from ..tables.printing import by_column, cells, notes
 from .findings import Findings, ModelFindings
 from .patterns import small_maps
 from .translations import SentenceScores, extremes
@@ -65,16 +66,17 @@ def compared(comparison: dict) -> Iterator[str]:
 
 
 def _score_cards(findings: Findings, model: ModelFindings) -> Iterator[tuple[str, str, str]]:
-    for score in findings.scores:
-        if "." in score.name:  # one of several sets
-            continue
-        ours, _, _ = score.systems[model.name].cells()
-        detail = [f"{score.sentences:,} sentences", model.search]
-        yield (score.label, ours, "; ".join(detail))
-    bleu, first = findings.scores[0], findings.models[0].name
+    titles = {column.name: column.title for column in findings.scores.columns}
+    ours = [number for number in findings.scores.numbers if number.row == model.name]
+    for number in ours:
+        if "." not in number.score:  # which is of one of several sets
+            detail = f"{number.sentences:,} sentences; {model.search}"
+            yield (titles[number.column], cells(number)[0], detail)
+    first = findings.models[0].name
     if model.name != first:
-        _, gain, p = bleu.systems[model.name].cells()
-        yield (f"against {first}", gain, f"{bleu.label}, p = {p}".replace("= <", "< "))
+        _, gain, p = cells(ours[0])
+        told = f"{titles[ours[0].column]}, p = {p}".replace("= <", "< ")
+        yield (f"against {first}", gain, told)
 
 
 def _attention_cards(model: ModelFindings) -> Iterator[tuple[str, str, str]]:
@@ -128,18 +130,8 @@ def scores_part(findings: Findings) -> Iterator[str]:
     """Show scores, and how likely the differences are due to chance."""
     if findings.comparison:  # which is at the top
         return
-    names = [model.name for model in findings.models]
-    rows = []
-    for score in findings.scores:
-        _, _, test_set = score.name.partition(".")
-        label = f"{score.label}, {test_set}" if test_set else score.label
-        rows.append([label, f"{score.sentences:,}", *statistics.line(names, score.systems)])
-    headings = ["score", "sentences", *statistics.headings(names)]
-    yield item("table", Grid(headings, rows, left=1))
-    yield f"{statistics.HOW} {statistics.FEW_SEEDS[1]}"
-    yield from findings.notes
-    for label, signature in dict.fromkeys((s.label, s.signature) for s in findings.scores):
-        yield f"{label}: {signature}"
+    yield item("table", by_column(findings.scores))
+    yield from [*findings.notes, *notes(findings.scores)]
 
 
 def translations_part(findings: Findings) -> Iterator[str]:
@@ -236,11 +228,11 @@ def heads_part(findings: Findings) -> Iterator[str]:
 def lengths_part(findings: Findings) -> Iterator[str]:
     scores = findings.lengths
     yield figure(
-        f"{scores.label} by words of the source sentence",
-        lambda theme: lengths.draw(scores.groups, scores.systems, scores.label, theme),
+        scores.title,
+        lambda theme: draw_groups(scores, "BLEU", "source", theme),
     )
-    yield item("table", lengths.grid(scores))
-    yield from lengths.notes(scores)
+    yield item("table", by_column(scores))
+    yield from filter(None, [*notes(scores), scores.notes])
 
 
 def curves_part(findings: Findings) -> Iterator[str]:

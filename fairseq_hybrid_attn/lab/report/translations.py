@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sacrebleu.metrics.chrf import CHRF
-from tqdm import tqdm
 
-from ..corpora.definition import TestSets, slices
+from ..corpora.definition import TestSets
 from ..corpora.tokenisers import detokeniser
 from ..files.text import read_lines, require_equal
 from ..models.on_text import ModelOnText, joined
-from ..scores.lengths import ScoresByLength, count_words, score_by_length
-from ..scores.metrics import build_metric, default_scores, language, score_sets
-from ..scores.statistics import Compared, compare
+from ..scores.lengths import count_words
+from ..scores.metrics import build_metric, default_scores, language
+from ..tables.by_length import score_by_length
+from ..tables.measuring import TableNumbers
+from ..tables.scoring import score_table
 from .subjects import Subject
 
 #: Sentences shown of the best, and as many of the worst.
 SHOWN = 7
-
-
-@dataclass(frozen=True)
-class SetScore:
-    name: str  #: with the set's, if there are several (``bleu.news``)
-    label: str  #: for display
-    signature: str
-    sentences: int
-    systems: dict[str, Compared]  #: others are compared with the first
-
-    def as_dict(self) -> dict:
-        systems = {name: one.as_dict() for name, one in self.systems.items()}
-        return {**vars(self), "systems": systems}
 
 
 @dataclass(frozen=True)
@@ -60,23 +47,14 @@ class TestSet:
     words: list[int]  #: of each source sentence
     notes: list[str]  #: about its references
 
-    def scores(self, systems: Mapping[str, list[str]]) -> list[SetScore]:
-        found = []
-        parts = slices(self.sets, len(self.references))
-        for name in tqdm(default_scores(self.target), unit=" scores", file=sys.stderr):
-            metric = build_metric(name, self.target, self.lowercase)
-            of_systems = {
-                system: score_sets([metric], lines, [self.references], self.sets)
-                for system, lines in systems.items()
-            }
-            for suffix, part in parts.items():
-                key = f"{name}{suffix}"
-                compared = compare({system: {1: of[key]} for system, of in of_systems.items()})
-                about = key, metric.label, metric.signature(), part.stop - part.start
-                found.append(SetScore(*about, compared))
-        return found
+    def scores(self, systems: Mapping[str, list[str]]) -> TableNumbers:
+        names = default_scores(self.target)
+        metrics = [build_metric(name, self.target, self.lowercase) for name in names]
+        texts = {name: [lines] for name, lines in systems.items()}
+        table = score_table("", metrics, texts, [self.references], self.sets)
+        return replace(table, label="score")
 
-    def by_length(self, systems: Mapping[str, list[str]]) -> ScoresByLength:
+    def by_length(self, systems: Mapping[str, list[str]]) -> TableNumbers:
         bleu = build_metric("bleu", self.target, self.lowercase)
         texts = {name: [lines] for name, lines in systems.items()}
         return score_by_length(bleu, texts, [self.references], self.words)

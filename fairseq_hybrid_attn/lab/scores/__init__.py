@@ -30,6 +30,11 @@ def lower_is_better(score: str) -> bool:
     return score.partition(".")[0] in _LOWER_IS_BETTER
 
 
+def digits(score: str) -> int:
+    """How many of a score are shown after the point: losses differ little."""
+    return 3 if score == "loss" else 2
+
+
 @dataclass(frozen=True)
 class Group:
     """Source sentences of more than ``above`` words and at most ``to``; None: no limit."""

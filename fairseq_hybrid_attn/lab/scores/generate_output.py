@@ -13,6 +13,7 @@ from ...errors import UserError, few
 from ..corpora.tokenisers import detokeniser
 from ..corpora.words import MOSES_WORDS, join_subwords, kinds_of, looks_of, split_words
 from ..files.text import read_lines
+from .metrics import check_parallel
 
 #: Targets compared with the reference; and the least chrF of two texts of the same sentences,
 #: whatever their case, quotes and unknown words.  That of different sentences is at most about 20.
@@ -22,6 +23,24 @@ _COMPARED, _ALIKE = 200, 30
 _HYPOTHESIS = re.compile(r"H-(\d{1,9})\t[^\t]*(?:\t(.*))?", re.DOTALL)
 _TARGET = re.compile(r"T-(\d{1,9})\t(.*)", re.DOTALL)
 _SOURCE = re.compile(r"S-(\d{1,9})(?:\t(.*))?", re.DOTALL)
+
+
+def read_texts(
+    files: Sequence[tuple[str, Path]], references: Sequence[list[str]], *, detokenised: bool
+) -> dict[str, list[list[str]]]:
+    """Finished translations by the names of systems, of each seed; warn of what they are not."""
+    systems: dict[str, list[list[str]]] = {}
+    for name, path in files:
+        lines = read_lines(path)
+        check_parallel({str(path): lines}, *references)
+        pairs = enumerate(zip(lines, references[0], strict=True), 1)
+        empty = [number for number, (ours, theirs) in pairs if theirs.strip() and not ours.strip()]
+        if empty:
+            warn(f"{path} has {len(empty):,} empty lines: {few(empty)}")
+        if detokenised:
+            warn_if_not_text(lines, path)
+        systems.setdefault(name, []).append(lines)
+    return systems
 
 
 def read_generated(

@@ -1,4 +1,4 @@
-"""The losses of models by sentence."""
+"""The losses of models, as scores."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from ...errors import UserError
 from ..models.loading import device_of, load_model
 from ..models.sentences import Sentences, in_batches, some
 from ..models.trained import TrainedModel
+from .counts import Score, SentenceCounts
 
 
-def measure(
-    models: Sequence[TrainedModel], subset: str, device: str = "auto"
-) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The tokens of each sentence, and its losses by each model, in bits, summed over them."""
+def measure(models: Sequence[TrainedModel], subset: str, device: str = "auto") -> list[Score]:
+    """The loss of each model on the same sentences, in bits a token."""
     criterion: Any = None
     tokens = np.empty(0)
-    losses: list[np.ndarray] = []
+    scores: list[Score] = []
     place = device_of(device)
     for trained in models:
         model, task = load_model(trained)
@@ -47,13 +46,15 @@ def measure(
             ) from error
         if not np.isfinite(found).all():
             raise UserError(f"{trained.path}: its loss is not a finite number; did it diverge?")
-        if losses and not np.array_equal(sizes, tokens):
+        if scores and not np.array_equal(sizes, tokens):
             raise UserError(f"{trained.path} and {models[0].path} have different target languages")
         tokens = sizes
-        losses.append(found)
+        rows = np.stack([found, tokens], axis=1)
+        how = f"bits a token|sentences:{len(rows)}|tokens:{tokens.sum():.0f}"
+        scores.append(Score.of(SentenceCounts("loss", rows, subset, how)))
     if len(tokens) < 2:
         raise UserError(f"--gen-subset {subset}: an interval needs two sentences or more")
-    return tokens, losses
+    return scores
 
 
 def by_sentence(

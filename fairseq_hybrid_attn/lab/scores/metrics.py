@@ -125,6 +125,17 @@ def build_metric(name: str, target_lang: str, lowercase: bool = False) -> Metric
     return METRICS[name].build(target_lang, lowercase)
 
 
+def build_metrics(
+    names: Sequence[str], target_lang: str, lowercase: bool = False, tokenizer: str | None = None
+) -> list[Metric]:
+    """The metrics of these names, each once; ``tokenizer``: of words to be joined first."""
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"--scores: {name} twice")
+        check_tokenizer(name, tokenizer)
+    return [build_metric(name, target_lang, lowercase) for name in names]
+
+
 def check_tokenizer(score: str, tokenizer: str | None) -> None:
     """Refuse given_bleu of words that are detokenised first."""
     if score == "given_bleu" and tokenizer not in (None, "given"):

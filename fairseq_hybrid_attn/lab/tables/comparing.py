@@ -26,10 +26,11 @@ def reproduce(plans: Sequence[Plan], doing: Doing) -> None:
 def compare(plan: Plan, doing: Doing, write: Sequence[Path] = (), beside: Beside = NOTHING) -> None:
     """Do the runs that are missing; print and write the comparison with the first system."""
     beside.check(plan)
-    check_outputs(written(write, ".html"), inputs=[])  # the page of ``report``
+    pages = {path: path.with_suffix(".numbers.json") for path in write if path.suffix == ".html"}
+    of_pages = {f"--write {page}, its numbers:": numbers for page, numbers in pages.items()}
+    check_outputs(written(write, ".html") | of_pages, inputs=[])  # ``report`` makes the pages
     if write and doing.prepare_only:
         raise UserError("--write: with --prepare-only, there is nothing to write; leave it out")
-    pages = [path for path in write if path.suffix == ".html"]
     if pages:
         style.require()
 
@@ -39,12 +40,10 @@ def compare(plan: Plan, doing: Doing, write: Sequence[Path] = (), beside: Beside
         done = [run for run in done if run.seed == done[0].seed]
         report = ["fairseq-hybrid", "report", *(str(run.folder.path) for run in done)]
         report += flags(user_dir=plan.workspace.user_dir, device=doing.device)
-        if pages and done:  # the page shows these numbers, of all seeds
-            compared = plan.workspace.root / "comparison.json"
-            compared.write_text(FORMATS["json"](numbers), encoding="utf-8")
-            report += flags(comparison=compared)
-        for path in pages if done else []:
-            run_program([*report, *flags(output=path)], plan.workspace.root / "report.log")
+        for page, shown in pages.items() if done else ():
+            write_table(shown, numbers)  # of all seeds
+            command = [*report, *flags(comparison=shown, output=page)]
+            run_program(command, plan.workspace.root / "report.log")
         for path in [path for path in write if path not in pages]:
             write_table(path, numbers)
         hints = [f"On one page: {shlex.join(report)}"] if done and not pages else []

@@ -5,12 +5,9 @@ from __future__ import annotations
 from ...errors import UserError
 from ..figures import style
 from ..plan.plan import Plan
-from ..report import curves
-from ..report.curves import CHECKPOINTS, LABELS, Curve
-from ..scores import lengths
-from ..scores.lengths import GroupScores
+from . import by_length, curves
+from .curves import CHECKPOINTS, LABELS, Curve
 from .measuring import ColumnHead, TableNumbers
-from .stored_runs import StoredRuns
 
 
 def check_drawable(plans: list[Plan]) -> None:
@@ -47,7 +44,9 @@ def draw(plan: Plan, numbers: TableNumbers, theme: str = "light") -> style.Figur
         shown = [column for column in numbers.columns if column.name in labels]
         return curves.draw([_panel(numbers, column, names, labels) for column in shown], theme)
     label = next(iter(labels.values()))
-    return lengths.draw(_groups(plan, numbers, names), list(names.values()), label, theme)
+    columns = [plan.table.column(column.name) for column in numbers.columns]
+    groups = {str(column.group): numbers.of(column.name) for column in columns}
+    return by_length.draw(groups, names, label, theme)
 
 
 def _panel(
@@ -65,18 +64,3 @@ def _panel(
     label = labels[column.name]
     several = list(labels.values()).count(label) > 1
     return curves.CurvePanel(column.title if several else label, found, measure=label)
-
-
-def _groups(plan: Plan, numbers: TableNumbers, names: dict[str, str]) -> list[GroupScores]:
-    """The columns as groups of one test set, each with the scores of its rows."""
-    stored = StoredRuns(plan)
-    done = next(run for cell in plan.cells for run, _ in stored.of_cell(cell))
-    groups = []
-    for column in numbers.columns:
-        group = plan.table.column(column.name).group
-        found = numbers.of(column.name)
-        score = next((number.score for number in found if number.ours), column.score)
-        counts = stored.counts(done, score, group)
-        systems = {names[number.row]: number.compared for number in found if number.compared}
-        groups.append(GroupScores(str(group), len(counts.rows) if counts else 0, systems))
-    return groups

@@ -18,8 +18,7 @@ from ..config.paper_tables import Cell, CellName, Column
 from ..files.provenance import trained_on
 from ..plan.plan import Plan
 from ..scores.counts import Score
-from ..scores.lengths import ScoresByLength
-from ..scores.statistics import Compared, Estimate, difference, estimate
+from ..scores.statistics import Estimate, difference, estimate
 from .stored_runs import StoredRuns
 
 DONE = "done"
@@ -51,12 +50,15 @@ class Number:
         return self.ours is not None and self.state not in (DONE, GIVEN)
 
     @property
-    def compared(self) -> Compared | None:
-        return Compared(self.ours, self.difference) if self.ours else None
+    def sentences(self) -> int:
+        """How many it is of; 0 where that is not known."""
+        counts = next((one.counts for one in self.scores.values()), None)
+        return 0 if counts is None else len(counts.rows)
 
     def as_dict(self) -> dict[str, Any]:
         ours, other = self.ours, self.difference
-        shown = {
+        shown: dict[str, Any] = {
+            "sentences": self.sentences,
             "ours": ours and ours.as_dict(),
             "difference": other and other.as_dict(is_difference=True),
         }
@@ -89,7 +91,7 @@ class TableNumbers:
     numbers: tuple[Number, ...]
     made_by: str  #: how its runs differ in code and versions, if they do
     pairs: tuple[Number, ...] = ()  #: differences between two rows each, if they were asked for
-    by_length: ScoresByLength | None = None  #: the same systems on groups of sentences
+    by_length: TableNumbers | None = None  #: the same systems on groups of sentences
 
     def of(self, column: str) -> list[Number]:
         return [number for number in self.numbers if number.column == column]
@@ -210,14 +212,22 @@ def numbers_of(
     system: str, by_seed: Mapping[int, Mapping[str, Score]], state: str = DONE
 ) -> list[Number]:
     """The numbers of translations, a column for each of their scores."""
-    found = []
-    for name in next(iter(by_seed.values())):
-        scores = {seed: of_seed[name] for seed, of_seed in by_seed.items()}
-        signature = next(iter(scores.values())).signature
-        shown = f"{system} ({state})" if state == GIVEN else system
-        number = Number(system, shown, name, name, state, ours=estimate((1, scores)))
-        found.append(replace(number, signature=signature, scores=scores))
-    return found
+    return [
+        number_of(system, name, {seed: scores[name] for seed, scores in by_seed.items()}, state)
+        for name in next(iter(by_seed.values()))
+    ]
+
+
+def number_of(
+    row: str, column: str, scores: Mapping[int, Score], state: str = DONE, score: str | None = None
+) -> Number:
+    """A row's number of these scores, by seed; of none, ``state`` says why."""
+    system = f"{row} ({state})" if state == GIVEN else row
+    number = Number(row, system, column, score or column, state)
+    if not scores:
+        return number
+    signature = next(iter(scores.values())).signature
+    return replace(number, ours=estimate((1, scores)), signature=signature, scores=scores)
 
 
 def table_of(title: str, columns: Mapping[str, str], numbers: Iterable[Number]) -> TableNumbers:

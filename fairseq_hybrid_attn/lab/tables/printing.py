@@ -13,7 +13,7 @@ from ..files.tabular import Grid
 from ..files.writing import atomic_write
 from ..run.status import FAILED
 from ..run.training_log import duration
-from ..scores import lengths, lower_is_better
+from ..scores import digits, lower_is_better
 from ..scores.statistics import FEW_SEEDS, HOW, Estimate, p_value
 from .measuring import GIVEN, ColumnHead, Number, TableNumbers
 
@@ -112,8 +112,7 @@ def grids(numbers: TableNumbers) -> list[tuple[str, Grid]]:
     failed = _failures(numbers)
     found = _grids(numbers)
     if by_length := numbers.by_length:
-        heading = f"{by_length.label} by the words of the {by_length.side}"
-        found.append((heading, lengths.grid(by_length)))
+        found.append((by_length.title, by_column(by_length)))
     return [
         (title, replace(grid, rows=[[failed.get(cell, cell) for cell in row] for row in grid.rows]))
         for title, grid in found
@@ -156,8 +155,8 @@ def _compared(numbers: Sequence[Number], column: ColumnHead, name: str) -> _Colu
         if has_paper:
             gap = f"paper - {column.baseline}"
             shown.append((gap, lambda number: _plain(number.paper_difference, "+")))
-        shown.append((f"{name} - {column.baseline}", lambda number: _cells(number)[1]))
-        shown.append(("p", lambda number: _cells(number)[2]))
+        shown.append((f"{name} - {column.baseline}", lambda number: cells(number)[1]))
+        shown.append(("p", lambda number: cells(number)[2]))
     return shown
 
 
@@ -184,13 +183,15 @@ def _together(numbers: TableNumbers) -> Grid:
             rows[number.row] += [show(number) for _, show in shown]
     unlike = _unlike_times(numbers)
     trained = any(number.parameters is not None for number in numbers.numbers)
+    several = any(len(number.ours.by_seed) > 1 for number in numbers.numbers if number.ours)
+    about = slice(3 if trained else int(several))
     for number in numbers.of(numbers.columns[0].name):
         seeds = " ".join(map(str, number.ours.by_seed)) if number.ours else ""
         size = "" if number.parameters is None else f"{number.parameters / 1e6:.2f} M"
         time = "" if number.training_seconds is None else duration(number.training_seconds)
         time += UNLIKE * (number.row in unlike)
-        rows[number.row] += [seeds, size, time][: None if trained else 1]
-    headings += ["seeds", "parameters", "training"][: None if trained else 1]
+        rows[number.row] += [seeds, size, time][about]
+    headings += ["seeds", "parameters", "training"][about]
     return Grid(headings, list(rows.values()), left=1)
 
 
@@ -200,9 +201,7 @@ def _pairs(numbers: TableNumbers) -> Grid:
     shown = dict.fromkeys(number.column for number in numbers.pairs)
     rows: dict[str, list[str]] = {}
     for number in numbers.pairs:
-        found = number.difference
-        cells = ["", ""] if found is None else [found.signed(), p_value(found.p)]
-        rows.setdefault(number.row, [number.row]).extend(cells)
+        rows.setdefault(number.row, [number.row]).extend(cells(number)[1:])
     headings = [heading for column in shown for heading in (titles[column], "p")]
     return Grid(["difference", *headings], list(rows.values()), left=1)
 
@@ -240,29 +239,45 @@ def _transposed(numbers: TableNumbers) -> Grid:
     rows = []
     for column in numbers.columns:
         found = {number.row: number for number in numbers.of(column.name)}
-        cells = [column.title]
+        line = [column.title]
         for row, _ in names:
             number = found.get(row)
-            cells += [_plain(number.paper if number else None)] if row in reported else []
-            cells.append(_ours(number) if number else "")
-        rows.append(cells)
+            line += [_plain(number.paper if number else None)] if row in reported else []
+            line.append(_ours(number) if number else "")
+        rows.append(line)
     return Grid(headings, rows, left=1)
 
 
-def _cells(number: Number) -> tuple[str, str, str]:
-    return number.compared.cells() if number.compared else ("", "", "")
+def by_column(numbers: TableNumbers) -> Grid:
+    """A line for each column, with its sentences; the scores of rows, beside the first one's."""
+    first, *others = dict.fromkeys(number.row for number in numbers.numbers)
+    headings = [heading for name in others for heading in (name, f"{name} - {first}", "p")]
+    rows = []
+    for column in numbers.columns:
+        found = numbers.of(column.name)
+        ours, _, _, *beside = (cell for number in found for cell in cells(number))
+        rows.append([column.title, f"{found[0].sentences:,}", ours, *beside])
+    return Grid([numbers.label, "sentences", first, *headings], rows, left=1)
+
+
+def cells(number: Number) -> tuple[str, str, str]:
+    """A number of ours, its difference and its p, for display."""
+    places, other = digits(number.score), number.difference
+    ours = number.ours.text(places) if number.ours else ""
+    return (ours, other.signed(places), p_value(other.p)) if other else (ours, "", "")
 
 
 def _ours(number: Number) -> str:
     if not number.ours:
         return number.state
-    return _cells(number)[0] + STALE * number.is_stale + UNLIKE * (len(number.trained_on) > 1)
+    return cells(number)[0] + STALE * number.is_stale + UNLIKE * (len(number.trained_on) > 1)
 
 
 def _by_seed(number: Number) -> str:
     if number.ours is None:
         return ""
-    return ", ".join(f"{seed}: {value:.2f}" for seed, value in number.ours.by_seed.items())
+    places = digits(number.score)
+    return ", ".join(f"{seed}: {value:.{places}f}" for seed, value in number.ours.by_seed.items())
 
 
 def _plain(value: float | None, sign: str = "") -> str:
@@ -335,8 +350,8 @@ def notes(numbers: TableNumbers) -> list[str]:
     if times := _unlike_times(numbers):
         told = "; ".join(f"{row} on {on}" for row, on in times.items())
         found.append(f"{UNLIKE} times are not comparable: {told}")
-    if numbers.by_length:
-        found += lengths.left_out(numbers.by_length)
+    if numbers.by_length and numbers.by_length.notes:
+        found.append(numbers.by_length.notes)
     if numbers.made_by:
         found.append(f"Its runs differ in {numbers.made_by}.")
     return found

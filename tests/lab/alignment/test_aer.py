@@ -1,12 +1,12 @@
 """Alignment error rate: against hand-computed cases; gold files of all forms, and broken ones."""
 
 import json
+import re
 
 import pytest
 from refusals import check_command_refusals, check_refusals
 
-from fairseq_hybrid_attn.lab.alignment.error_rate import count, undefined
-from fairseq_hybrid_attn.lab.commands.aer import rates_of
+from fairseq_hybrid_attn.lab.alignment.error_rate import count, undefined, values
 from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.corpora.link_files import (
     GoldSentence,
@@ -41,14 +41,13 @@ def test_what_is_undefined():
         (frozenset(), gold(link), (100, None, 0)),
     ):
         found = count([links], [sentence])
-        assert tuple(rates_of(found)) == rates
+        assert tuple(values(found).values()) == rates
         assert undefined(found) == [1] * (rates[0] is None)
-    assert rates_of(count([], [])) == [None] * 3
+    assert list(values(count([], [])).values()) == [None] * 3
     # Undefined sentences change nothing.
     with_empty = count([*ALIGNMENTS, frozenset()], [*GOLD, gold(())])
-    assert rates_of(with_empty) == rates_of(count(ALIGNMENTS, GOLD)) and undefined(with_empty) == [
-        3
-    ]
+    assert values(with_empty) == values(count(ALIGNMENTS, GOLD))
+    assert undefined(with_empty) == [3]
 
 
 def test_pharaoh_files(tmp_path):
@@ -148,12 +147,20 @@ def test_the_command(files, capsys):
     out, err = capsys.readouterr()
     assert "line 1: sentence 1, link 4-1 is beyond the sentence" in err
     assert "sentences: 3; gold links: 4 sure, 2 only possible" in out
-    assert "gold links beyond their sentence, left out: 1" in out
+    assert "beyond their sentence, left out: 1" in out
     assert "ours: no AER in 1 sentences" in out and out.rstrip().endswith(": 3")
-    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line}
-    assert rows["ours"] == ["22.22", "80.00", "75.00", "5", "3", "4"]
+    rows = {
+        line.split()[0]: re.split(" {2,}", line.strip())[1:] for line in out.splitlines() if line
+    }
+    assert rows["ours"] == ["22.22", "80.00", "75.00"]
     # other: A n S = A n P = 2, |A| = 2, |S| = 4.
-    assert rows["other"][:3] == ["33.33", "100.00", "50.00"]
+    assert rows["other"][::2] == ["33.33", "100.00", "50.00"]
+    assert rows["other"][1] == "+11.11"
+    write_pharaoh(files / "none", [frozenset()] * 3)
+    main(["aer", "--gold", "gold", "--gold-base", "1", "ours", "none"])
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("none"))
+    # Without the text, link 4-1 counts: ours has 1 - (3 + 4) / (5 + 5), none has 1.
+    assert row.split()[:3] == ["none", "100.00", "+70.00"] and "undefined" in row
     result = json.loads((files / "result.json").read_text())
     assert result["gold_left_out"] == 1 and result["sentences"] == 3
     ours = result["systems"]["ours"]

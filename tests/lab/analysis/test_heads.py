@@ -133,7 +133,7 @@ def test_differences_are_means_over_pairs(name, kind):
 def test_command(in_data, analyse, capsys):
     analyse(
         "heads",
-        *("mma.pt", "hysan.pt", "lstm.pt", "--names", "M", "H", "L"),
+        *("M=mma.pt", "H=hysan.pt", "L=lstm.pt"),
         *("--json", "heads.json", "--figure", "heads.pdf"),
     )
     said = capsys.readouterr()
@@ -157,7 +157,7 @@ MISTAKES = {
     "mma.pt --json text.de": "one of the inputs",
     "mma.pt --gen-subset test": "--gen-subset, --source .*: give one of them",
     "mma.pt mma.pt": r"two models are called '.*/mma'",
-    "mma.pt --names a b": "2 names for 1 models",
+    "a=mma.pt a=hysan.pt": "two models are called 'a'",
     "mma.pt --sentences 3": "none of the sentences",
     "mma.pt --sentences 5": "5 is not within 1 to 4",
     "mma.pt --sentences one": "use numbers and ranges",

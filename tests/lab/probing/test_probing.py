@@ -176,10 +176,10 @@ def test_rows_and_cells_are_of_all_tasks_that_any_model_has():
     assert (found.headings, found.rows) == (
         ["task", "group", "a", "b", "most common class"],
         [
-            ["SentLen", "surface", "70.00 ± 1.50", "", "20.00"],
+            ["SentLen", "surface", "70.00 (deviation 1.50)", "", "20.00"],
             ["WC", "surface", "", "40.00", "20.00"],
-            ["Tense", "semantic", "80.00 ± 2.00", "", "50.00"],
-            ["all surface", "surface", "", "75.12 ± 0.50", ""],
+            ["Tense", "semantic", "80.00 (deviation 2.00)", "", "50.00"],
+            ["all surface", "surface", "", "75.12 (deviation 0.50)", ""],
         ],
     )
 

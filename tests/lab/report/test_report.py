@@ -37,9 +37,9 @@ SYSTEMS = {
 BIGRAMS = [("O", "Da@@ s Haus"), ("I", "Haus Da@@ s"), ("O", "ja Haus"), ("I", "Haus ja")]
 
 SPLIT = "--subwords subword-nmt --tokenizer none"
-TWO = "gate1/average.pt mma/average.pt --names gate1 mma"
+TWO = "gate1=gate1/average.pt mma=mma/average.pt"
 BOTH = f"{TWO} --gen-subset test --subwords subword-nmt --device cpu"
-GATED = "gate1/average.pt --names gate1 --subwords subword-nmt --device cpu"
+GATED = "gate1=gate1/average.pt --subwords subword-nmt --device cpu"
 TEXT = f"--reference ref.en {SPLIT}"
 SCORED = f"{TEXT} --target-lang en"
 PROBE = "--tasks BShift --tokens subwords --device cpu --hidden 2 --dropout 0"
@@ -176,7 +176,8 @@ def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, cap
     assert found["curves"] == of_parts["curves"]["curves"]
     lengths = of_parts["score"]["by_length"]
     assert found["lengths"] == lengths
-    assert found["scores"][0]["systems"] == lengths["groups"][-1]["systems"]
+    (whole,) = (n["ours"] for n in lengths["numbers"] if (n["row"], n["column"]) == ("mma", "all"))
+    assert number(found["scores"], "mma", "bleu")["ours"] == whole
     (gates,) = of_parts["gates"]["models"]
     assert found["models"][0]["gates"] == gates
     assert found["models"][1]["gates"] is None
@@ -190,24 +191,29 @@ def maps_data(path):
     return json.loads(path.read_text().partition('class="maps-data">')[2].partition("</script>")[0])
 
 
+def number(table, row, column):
+    (found,) = (n for n in table["numbers"] if (n["row"], n["column"]) == (row, column))
+    return found
+
+
 def test_scores_are_those_of_generate_and_score(in_data, whole, theirs):
     found, page = whole
-    assert [score["name"] for score in found["scores"]] == [
-        *("bleu", "chrf", "ter", "tokenised_bleu")
-    ]
+    names = [column["name"] for column in found["scores"]["columns"]]
+    assert names == ["bleu", "chrf", "ter", "tokenised_bleu"]
     for name in theirs:
         lines = (in_data / f"{name}.en").read_text().splitlines()
         assert [one["translations"][name] for one in found["examples"]] == lines
         scores = read(in_data / f"{name}.json")["scores"]
-        for score in found["scores"]:
-            value = score["systems"][name]["estimate"]["value"]
-            assert value == pytest.approx(scores[score["name"]]["value"], abs=1e-9)
-            assert score["signature"] == scores[score["name"]]["signature"]
-            assert score["signature"] in page.texts["Scores"]
+        for score in names:
+            ours = number(found["scores"], name, score)
+            value, signature = ours["ours"]["value"], ours["signature"]
+            assert value == pytest.approx(scores[score]["value"], abs=1e-9)
+            assert signature == scores[score]["signature"]
+            assert signature in page.texts["Scores"]
             assert f"{value:.2f}" in page.texts["At a glance"]
     *_, all_lengths = page.tables["BLEU by source length"][0]
     assert page.tables["Scores"][0][1] == ["BLEU", *all_lengths[1:]]
-    mma = found["scores"][0]["systems"]["mma"]
+    mma = number(found["scores"], "mma", "bleu")
     gain = Estimate(**{key: of for key, of in mma["difference"].items() if key != "p"})
     assert gain.signed() in page.texts["At a glance"]
     rows = page.tables["Translations"][0]
@@ -224,7 +230,7 @@ def test_probing_is_that_of_the_command(data, whole):
     files = {name: read(data / f"{name}.probing") for name in NAMES}
     assert found["probing"] == files and list(found["probing"]) == ["gate1", "mma"]
     gate1, mma = (one["tasks"]["BShift"] for one in files.values())
-    deviation = f"{gate1['accuracy']:.2f} ± {gate1['deviation']:.2f}"
+    deviation = f"{gate1['accuracy']:.2f} (deviation {gate1['deviation']:.2f})"
     assert page.tables["Probing"][0] == [
         ["task", "group", "gate1", "mma", "most common class"],
         ["BShift", "syntactic", deviation, f"{mma['accuracy']:.2f}", "50.00"],
@@ -314,8 +320,7 @@ def nasty(tmp_path, monkeypatch, capsys):
 def test_nothing_becomes_markup(nasty, browser, capsys):
     """In sentences, names of models, and folders."""
     command(
-        "report lstm.pt --device cpu --subwords none --tokenizer none --output o.html --names",
-        NASTY,
+        "report --device cpu --subwords none --tokenizer none --output o.html", f"{NASTY}=lstm.pt"
     )
     page = Page(nasty / "o.html")
     assert len(maps_data(nasty / "o.html")[0]["sentences"]) == 2
@@ -497,11 +502,11 @@ def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
             "--json score.json"
         )
         expected = read(in_data / "score.json")["scores"]["bleu"]
-        score = ours["scores"][0]
-        found = score["systems"][name]["estimate"]["value"]
-        assert found == pytest.approx(expected["value"], abs=1e-9)
+        score = number(ours["scores"], name, "bleu")
+        assert score["ours"]["value"] == pytest.approx(expected["value"], abs=1e-9)
         assert score["signature"] == expected["signature"] and "case:lc" in score["signature"]
-    assert [group["sentences"] for group in ours["lengths"]["groups"]] == [2, 1, 1, 0, 0, 0, 4]
+    sizes = [n["sentences"] for n in ours["lengths"]["numbers"] if n["row"] == names[0]]
+    assert sizes == [2, 1, 1, 0, 0, 0, 4]
     assert [curve["run"] for curve in ours["curves"]] == names
     assert not list(in_data.glob("o.translations"))  # nothing was translated
     assert names_of(runs) == names
@@ -547,11 +552,11 @@ def test_mistakes(in_data, tmp_path, monkeypatch):
     (in_data / "compared.json").write_text('{"grids": [{"title": "t"}], "notes": []}')
     other = "is of gate1/average.pt, which is or was another checkpoint than mma; probe this one"
     write(in_data / "three.en", REFERENCE[:3])
-    model = f"mma/average.pt --names mma {SPLIT}"
+    model = f"mma=mma/average.pt {SPLIT}"
     cases = [
         ("none.pt", "none.pt: there is no such file or folder"),
         ("tasks", "tasks has no model.pt: name a run that is done"),
-        ("mma/average.pt --names a b", "gives 2 names for 1 models"),
+        ("a=mma/average.pt a=gate1/average.pt", "two models are called 'a'"),
         (f"{model} --reference three.en", "three.en has 3 lines, but test has 4"),
         (f"{model} --data tasks", "tasks has neither manifest.json nor dictionaries"),
         (f"{model} --gen-subset none", "--gen-subset none: .*bin has no such set"),
@@ -575,7 +580,7 @@ def test_mistakes(in_data, tmp_path, monkeypatch):
     state = torch.load("mma/average.pt", weights_only=True)
     state["cfg"]["task"]["data"] = str(tmp_path / "bin")
     torch.save(state, tmp_path / "other.pt")
-    cases = [(f"mma/average.pt {tmp_path}/other.pt {SPLIT} --names mma x", "is not that of mma")]
+    cases = [(f"mma=mma/average.pt x={tmp_path}/other.pt {SPLIT}", "is not that of mma")]
     check_command_refusals(cases, "report", "--device", "cpu")
 
 
@@ -591,11 +596,11 @@ def test_models_that_cannot_be_looked_at_like_the_others(in_data, monkeypatch):
         make_model(in_data, name)
     with pytest.raises(UserError, match="tight.*2 sentences are longer than the model takes"):
         command(f"report tight/average.pt {SPLIT} --device cpu --output no.html")
-    skipped = "--too-long skip --names tight --output t.html --json t.json"
-    command(f"report tight/average.pt {SPLIT} --device cpu {skipped}")
+    skipped = "--too-long skip --output t.html --json t.json"
+    command(f"report tight=tight/average.pt {SPLIT} --device cpu {skipped}")
     lines = [one["translations"]["tight"] for one in read(Path("t.json"))["examples"]]
     assert lines[0] == lines[3] == "" != lines[1]
-    command(f"report mma/average.pt blind/average.pt --names m blind {TEXT} --output w.html")
+    command(f"report m=mma/average.pt blind=blind/average.pt {TEXT} --output w.html")
     text = Page(in_data / "w.html").texts["Heads and branches"]
     assert "blind has no attention" in text
     assert not (in_data / "no.html").exists()

@@ -201,6 +201,7 @@ def test_your_own_text_and_flags(place):
     difference = second["difference"]
     assert set(difference["by_seed"]) == {"1"} and 0 < difference["p"] <= 1
     assert "own/systems/transformer+dropout=0.1/bleu/seed1" in done
+    assert read_json(folder / "page.numbers.json") == read_json(folder / "table.json")
     page = (folder / "page.html").read_text()
     assert "dropout=0.1" in page and "Of one seed, ±" in page
 

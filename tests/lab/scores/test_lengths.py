@@ -3,18 +3,18 @@
 import json
 import random
 
+import numpy as np
 import pytest
 from refusals import check_command_refusals
 from sacrebleu.metrics import BLEU
 
 from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.figures import style
-from fairseq_hybrid_attn.lab.scores.lengths import (
-    GroupScores,
-    draw,
-)
+from fairseq_hybrid_attn.lab.scores.counts import Score, SentenceCounts
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
-from fairseq_hybrid_attn.lab.scores.statistics import Compared, Estimate, difference
+from fairseq_hybrid_attn.lab.scores.statistics import Estimate, difference
+from fairseq_hybrid_attn.lab.tables.by_length import draw
+from fairseq_hybrid_attn.lab.tables.measuring import Number
 
 CHOOSE = random.Random(7)
 VOCABULARY = "the a cat dog sat ran on under mat tree , . quickly and saw well-known it's".split()
@@ -59,31 +59,39 @@ def lengths(*arguments, files=FILES, systems=SYSTEMS):
         return json.load(file)["by_length"]
 
 
+def by_group(found):
+    """The numbers of each group by its label, then by the system."""
+    return {
+        column["name"]: {n["row"]: n for n in found["numbers"] if n["column"] == column["name"]}
+        for column in found["columns"]
+    }
+
+
 EDGES = [(0, 10), (10, 20), (20, 30), (30, 40), (40, 50), (50, 1000)]
 
 
 def test_each_group_and_the_whole_are_scored_as_a_corpus(folder, capsys):
     """With intervals and p; a group without sentences has an empty row."""
     found = lengths()
-    assert found["without_words"] == [1, 18]
-    for (low, high), group in zip([*EDGES, (-1, 1000)], found["groups"], strict=True):
+    assert "2 sentences" in found["notes"]
+    groups = by_group(found)
+    for (low, high), group in zip([*EDGES, (-1, 1000)], groups.values(), strict=True):
         numbers = [n for n, length in enumerate(LENGTHS) if low < length <= high]
-        assert group["sentences"] == len(numbers)
+        assert [one["sentences"] for one in group.values()] == [len(numbers)] * 2
         if not numbers:
-            assert group["systems"] == {} and low == 30
+            assert [one["ours"] for one in group.values()] == [None] * 2 and low == 30
             continue
         for name, lines in {"good": GOOD, "bad": BAD}.items():
             expected = BLEU().corpus_score(
                 [lines[n] for n in numbers], [[REFERENCE[n] for n in numbers]]
             )
-            shown = group["systems"][name]["estimate"]["value"]
-            assert shown == pytest.approx(expected.score, abs=1e-9)
+            assert group[name]["ours"]["value"] == pytest.approx(expected.score, abs=1e-9)
 
     numbers = [n for n, length in enumerate(LENGTHS) if 0 < length <= 10]
     metric, references = build_metric("bleu", "en"), [REFERENCE[n] for n in numbers]
     good, bad = ({1: metric.score([of[n] for n in numbers], references)} for of in (GOOD, BAD))
     expected = difference(bad, good)
-    shown = found["groups"][0]["systems"]
+    shown = groups["(0,10]"]
     assert shown["good"]["difference"] is None
     assert shown["bad"]["difference"]["p"] == pytest.approx(expected.p)
     assert shown["bad"]["difference"]["half"] == pytest.approx(expected.half)
@@ -98,8 +106,9 @@ def test_without_a_source_the_words_of_the_reference_count(capsys):
     seeds = [*SYSTEMS, "--hypotheses", "bad=good"]
     found = lengths("--scores", "chrf", files=FILES[2:], systems=seeds)
     short = sum(0 < len(line.split()) <= 10 for line in REFERENCE)
-    assert found["groups"][0]["sentences"] == short
-    assert found["groups"][0]["systems"]["bad"]["difference"]["by_seed"].keys() == {"1"}
+    bad = by_group(found)["(0,10]"]["bad"]
+    # A single translation is beside both seeds of the other, as in the table of all sentences.
+    assert bad["sentences"] == short and bad["difference"]["by_seed"].keys() == {"1", "2"}
     assert "reference words" in capsys.readouterr().out
 
 
@@ -113,19 +122,21 @@ def test_a_source_of_subwords_or_without_spaces_is_told(folder, capsys):
         assert told in capsys.readouterr().err
 
 
-def shown(value, half=None):
-    return Compared(Estimate(value, {1: value}, half))
+def number(row, value, half=None):
+    counts = SentenceCounts("bleu", np.zeros((12, 1)), "")
+    scores = {1: Score(value, "", counts)}
+    return Number(row, row, "", "bleu", "done", ours=Estimate(value, {}, half), scores=scores)
 
 
 def test_figures_are_written_in_all_formats_the_same_each_time(folder):
-    groups = [
-        GroupScores("(0,10]", 12, {"a": shown(30.0, 4.0), "b": shown(20.0)}),
-        GroupScores("(10,∞)", 0, {}),
-    ]
+    groups = {
+        "(0,10]": [number("a", 30.0, 4.0), number("b", 20.0)],
+        "(10,∞)": [Number(row, row, "", "bleu", "no sentences") for row in "ab"],
+    }
     for suffix, start in {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}.items():
         written = []
         for _ in range(2):
-            drawn = draw(groups, ["a", "b"], "BLEU")
+            drawn = draw(groups, {"a": "a", "b": "b"}, "BLEU")
             style.save(drawn, folder / f"figure.{suffix}")
             written.append((folder / f"figure.{suffix}").read_bytes())
         assert written[0] == written[1] and written[0].startswith(start), suffix

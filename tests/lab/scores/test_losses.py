@@ -23,29 +23,28 @@ def test_each_sentence_has_the_loss_of_its_own_tokens(in_data, capsys):
     binarise(in_data, "valid")
     smooth("stock.pt")
     main("losses a=smooth.pt a=mma.pt b=mma.pt.copy --data bin --json losses.json".split())
-    found = json.loads(Path("losses.json").read_text())["systems"]
+    written = json.loads(Path("losses.json").read_text())
+    found = {number["row"]: number for number in written["numbers"]}
     a, b = (
-        [np.array(model["scores"]["loss"]["counts"]["rows"]) for model in found[name]["models"]]
-        for name in "ab"
+        [np.array(model["counts"]["rows"]) for model in written["models"][name]] for name in "ab"
     )
     alone = {name: by_hand(name) for name in ("stock.pt", "mma.pt")}
     for rows, name in zip((*a, *b), ("stock.pt", "mma.pt", "mma.pt"), strict=True):
         assert rows[:, 0] == pytest.approx([sum(one) for one in alone[name]], rel=1e-5)
         assert rows[:, 1].tolist() == [len(one) for one in alone[name]]
     out = capsys.readouterr().out
-    assert f"valid: 4 sentences, {b[0][:, 1].sum():.0f} tokens" in out
+    assert f"sentences:4|tokens:{b[0][:, 1].sum():.0f}; lower is better" in out
     losses = {
         name: np.mean([rows[:, 0].sum() / rows[:, 1].sum() for rows in models])
         for name, models in (("a", a), ("b", b))
     }
     for name, loss in losses.items():
-        assert found[name]["estimate"]["value"] == pytest.approx(loss)
+        assert found[name]["ours"]["value"] == pytest.approx(loss)
         assert f"{loss:.3f}" in out
-    # Of the first model of each name.
+    # The only b is beside each a.
     first, second, other = (rows[:, 0].sum() / rows[:, 1].sum() for rows in (*a, *b))
-    assert found["b"]["difference"]["by_seed"] == {"1": pytest.approx(other - first)}
-    assert "b - a: of seeds 1\n" in out
-    assert f"1: {first:.3f}, 2: {second:.3f}\n" in out and f"1: {other:.3f}\n" in out
+    differences = {"1": pytest.approx(other - first), "2": pytest.approx(other - second)}
+    assert found["b"]["difference"]["by_seed"] == differences
 
 
 def smooth(path):

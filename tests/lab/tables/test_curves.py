@@ -10,8 +10,8 @@ from refusals import check_command_refusals
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.commands.command_line import main
-from fairseq_hybrid_attn.lab.report.curves import Curve, CurvePanel, curves_of_log, draw
 from fairseq_hybrid_attn.lab.run.training_log import last_record, parameters, read_log
+from fairseq_hybrid_attn.lab.tables.curves import Curve, CurvePanel, curves_of_log, draw
 
 NAN = math.nan
 FAIRSEQ = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...attention.fusion import LOCAL_SHARE
 from ...errors import UserError
 from ...patterns import Band
 from ..corpora.words import Words, words_of
@@ -27,9 +28,11 @@ from ..files.tabular import Grid
 from ..models import DECODER, ENCODER
 from ..models.attentions import Layer, LayerAttention, SentenceAttention
 from ..models.on_text import ModelOnText
+from ..scores.counts import Score
 from .means import RunningMean
 from .tags import UNIVERSAL
 
+GATE = "gate"
 #: Of a gate's values; the interval is half of 95 %, over sentences.
 NUMBERS = ("mean", "deviation", "interval")
 #: Width that the lines of a layer share.
@@ -62,6 +65,26 @@ class ModelGates:
         interval = "" if self.share_interval is None else f" ± {self.share_interval:.3f}"
         window = "no window" if self.window is None else f"window {self.window}"
         return f"{self.share:.3f}{interval}, {window}"
+
+    def scores(self, tagged_by: str | None) -> dict[str, Score]:
+        """The means over heads by name (see ``run/run_scores.py``); what the tags are from."""
+        rows = [row for row in self.rows if row["head"] is None]
+        found: dict[str, Score] = {}
+        if self.share is not None:
+            positions = sum(row["positions"] for row in rows)
+            found[GATE] = Score(self.share, f"{LOCAL_SHARE.name}|positions:{positions}")
+        for row in (*rows, *self.tag_rows):
+            parts = [GATE, row["kind"], str(row["layer"])]
+            if row["gate"] != LOCAL_SHARE.name:
+                parts.append(row["branch"])
+            how = f"{row['gate']}|branch:{row['branch']}"
+            if "tag" in row:
+                parts.append(row["tag"])
+                how += f"|words:{row['words']}|tags:{tagged_by}"
+            else:
+                how += f"|positions:{row['positions']}"
+            found[".".join(parts)] = Score(row["mean"], how)
+        return found
 
     @property
     def grid(self) -> Grid:

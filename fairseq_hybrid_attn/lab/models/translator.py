@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
+import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -110,6 +112,27 @@ class Translator:
             for pieces, hypotheses in zip(sentences.source, found, strict=True)
         ]
 
+    def translate_stream(
+        self,
+        lines: Iterator[str],
+        *,
+        at_once: int,
+        refused: Callable[[int, str], object],
+        **how: Any,
+    ) -> Iterator[list[list[Translation]]]:
+        """Translate lines as they come, so many together; ``how`` is as for :meth:`translate`.
+
+        ``refused`` is called with the number (from 1) of a line that is too long.
+        """
+        read = 0
+
+        def refuse(number: int, fault: str) -> None:
+            refused(read + number + 1, fault)
+
+        while block := list(itertools.islice(lines, at_once)):
+            yield self.translate(block, first=read + 1, refused=refuse, **how)
+            read += len(block)
+
     def attention(
         self,
         line: str,
@@ -168,11 +191,11 @@ class Translator:
                 text[number] = ""
         sentences = Sentences.of_text(self.task, text)
         if unknown := sentences.with_unknown():
-            told = (
+            message = (
                 f"{len(unknown):,} of {len(lines):,} lines have subwords that the model does not "
             )
-            told += f"know: {few([f'{first + number:,}' for number in unknown])}"
-            print(f"warning: {told}", file=sys.stderr)
+            message += f"know: {few([f'{first + number:,}' for number in unknown])}"
+            print(f"warning: {message}", file=sys.stderr)
         return sentences
 
     def _search(

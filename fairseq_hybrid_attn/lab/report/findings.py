@@ -19,12 +19,13 @@ from ..models import KINDS
 from ..models.attentions import SentenceAttention
 from ..models.on_text import ModelOnText, Text, note, put_on_text
 from ..probing import results
-from ..run.fairseq_commands import RunFolder, flags
+from ..run.fairseq_commands import flags
+from ..run.folder import RunFolder
+from ..run.translating import translated
 from ..scores.generate_output import read_generated
 from ..scores.lengths import ScoresByLength
 from .curves import Curve, read_curves
 from .subjects import Request, Subject
-from .translating import translated
 from .translations import SentenceScores, SetScore, read_test_set
 
 

@@ -6,16 +6,17 @@ Commands are lists of words whose first is the program's name, as a user would t
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import UserError
 from ..config.settings import Settings
-from ..corpora.definition import GOLD_BASE, TEST_SETS
+from ..corpora.definition import GOLD_BASE
 from ..corpora.words import base_language
 from ..files.writing import check_for_fairseq
 from .devices import Devices, share_out
+from .folder import PreparedCorpus, RunFolder
 
 USER_DIR = Path(__file__).resolve().parents[2]
 
@@ -36,82 +37,6 @@ GENERATE_TOKENS = {"cpu": 4000, "cuda": 12000}
 #: With any other multiple, fairseq-generate leaves out the last batch, that of the longest
 #: sentences.
 WHOLE_SET = {"required-batch-size-multiple": 1}
-
-
-@dataclass(frozen=True)
-class PreparedCorpus:
-    folder: Path
-    source: str
-    target: str
-    subwords: str  # subword-nmt, sentencepiece or none
-    tokenizer: str  # of the target, as `fairseq-hybrid score` names it
-    lowercase: bool  # the model sees lower-cased text
-    scores: tuple[str, ...]
-    gold: bool = False  # it has hand-aligned sentences
-    named_tests: bool = False  # its test text consists of several sets
-
-    binary = property(lambda self: self.folder / "bin")
-    #: The same with word alignments of the training text.
-    aligned = property(lambda self: self.folder / "aligned")
-    #: The tokenised source sentences of the test set.
-    source_words = property(lambda self: self.folder / "tokenised" / f"test.{self.source}")
-
-    def gold_file(self, name: str) -> Path:
-        """A file of the hand-aligned sentences (see ``corpora/gold.py``)."""
-        return self.folder / "gold" / name
-
-    def reference(self, subset: str = "test") -> Path:
-        """The untouched translations of a set."""
-        return self.folder / "raw" / f"{subset}.{self.target}"
-
-    @property
-    def test_sets(self) -> Path | None:
-        """The file of the sets that the test text consists of, if they have names."""
-        return self.folder / "raw" / TEST_SETS if self.named_tests else None
-
-
-@dataclass(frozen=True)
-class RunFolder:
-    path: Path
-
-    checkpoints = property(lambda self: self.path / "checkpoints")
-    tensorboard = property(lambda self: self.path / "tensorboard")
-    trained = property(lambda self: self.path / "trained.json")
-    model = property(lambda self: self.path / "model.pt")
-    translation = property(lambda self: self.path / "translation")
-    hypotheses = property(lambda self: self.path / "hypotheses.txt")
-    score = property(lambda self: self.path / "score.json")
-    alignment_score = property(lambda self: self.path / "alignment.json")
-    alignment = property(lambda self: self.path / "gold.align")
-    gates = property(lambda self: self.path / "gates.json")
-    aligned_text = property(lambda self: self.path / "text")
-    curve = property(lambda self: self.path / "curve.json")
-    begun = property(lambda self: self.path / "begun.json")
-    result = property(lambda self: self.path / "result.json")
-    counts = property(lambda self: self.path / "counts.json.gz")
-    lock = property(lambda self: self.path / ".lock")
-    #: What prepares text for its model: a copy, so that it translates wherever it is.
-    for_model = property(
-        lambda self: [self.path / name for name in ("manifest.json", "bin", "subwords")]
-    )
-    #: What a run makes of a trained model, the last first.
-    following = property(
-        lambda self: [
-            *(self.result, self.counts, self.curve, self.path / "curve", self.gates),
-            *(self.alignment_score, self.alignment, self.score, self.hypotheses),
-            self.translation,
-        ]
-    )
-
-    def generated(self, subset: str = "test") -> Path:
-        return self.translation / f"generate-{subset}.txt"
-
-    def point(self, updates: int) -> RunFolder:
-        """Where a checkpoint of the curve is evaluated."""
-        return RunFolder(self.path / "curve" / str(updates))
-
-    def log(self, step: str) -> Path:
-        return self.path / "logs" / f"{step}.log"
 
 
 @dataclass(frozen=True)
@@ -142,8 +67,9 @@ class RunCommands:
         """fairseq-train; a second run resumes from its last checkpoint."""
         settings, corpus, folder = self.settings, self.corpus, self.folder
         max_tokens, update_freq = share_out(settings.batch, self.devices.world)
+        data = corpus.folder.aligned if settings.needs_alignments else corpus.folder.binary
         return [
-            *("fairseq-train", str(corpus.aligned if settings.needs_alignments else corpus.binary)),
+            *("fairseq-train", str(data)),
             *flags(user_dir=self.user_dir or USER_DIR, task="translation_resumable"),
             *flags(source_lang=corpus.source, target_lang=corpus.target),
             *flags(settings.train),
@@ -173,7 +99,8 @@ class RunCommands:
         train = self.settings.train
         of_task = {flag: train[flag] for flag in (*OF_TASK, "truncate-source") if flag in train}
         return generate_command(
-            *(self.corpus.binary, self.folder.model, subset, results or self.folder.translation),
+            *(self.corpus.folder.binary, self.folder.model),
+            *(subset, results or self.folder.translation),
             languages=(self.corpus.source, self.corpus.target),
             search=flags(of_task | self.settings.generate),
             on_cpu=self.on_cpu,
@@ -198,11 +125,11 @@ class RunCommands:
 
     def align(self) -> list[str]:
         """fairseq-hybrid align of the hand-aligned sentences, with error rates of all heads."""
-        corpus, folder = self.corpus, self.folder
+        corpus, folder, gold_file = self.corpus, self.folder, self.corpus.folder.gold_file
         return [
             *("fairseq-hybrid", "align", str(folder.model), *flags(user_dir=self.user_dir)),
-            *flags(data=corpus.folder, source=corpus.gold_file(f"subwords.{corpus.source}")),
-            *flags(target=corpus.gold_file(f"subwords.{corpus.target}")),
+            *flags(data=corpus.folder.path, source=gold_file(f"subwords.{corpus.source}")),
+            *flags(target=gold_file(f"subwords.{corpus.target}")),
             *flags(self.settings.align),
             *self._gold_flags(),
             *flags(table=True, output=folder.alignment, json=folder.alignment_score),
@@ -220,7 +147,7 @@ class RunCommands:
             asked["tagger"] = source if source in TAGGERS else None
         return [
             *("fairseq-hybrid", "gates", str(self.folder.model), *flags(user_dir=self.user_dir)),
-            *flags(data=corpus.folder),
+            *flags(data=corpus.folder.path),
             *flags(asked),
             *flags(json=self.folder.gates, max_tokens=GENERATE_TOKENS[self.devices.kind]),
             *flags(device="cpu" if self.on_cpu else None),
@@ -237,12 +164,12 @@ class RunCommands:
 
     def aer(self) -> list[str]:
         """fairseq-hybrid aer of what the aligner found in the hand-aligned sentences."""
-        corpus, folder = self.corpus, self.folder
+        corpus, folder, gold_file = self.corpus, self.folder, self.corpus.folder.gold_file
         return [
             *("fairseq-hybrid", "aer", str(folder.aligned_text / "gold.words")),
             *self._gold_flags(),
-            *flags(source=corpus.gold_file(f"words.{corpus.source}")),
-            *flags(target=corpus.gold_file(f"words.{corpus.target}"), json=folder.alignment_score),
+            *flags(source=gold_file(f"words.{corpus.source}")),
+            *flags(target=gold_file(f"words.{corpus.target}"), json=folder.alignment_score),
         ]
 
     @property
@@ -251,7 +178,7 @@ class RunCommands:
         return self.devices.kind == "cpu"
 
     def _gold_flags(self) -> list[str]:
-        return flags(gold=self.corpus.gold_file("links"), gold_base=GOLD_BASE)
+        return flags(gold=self.corpus.folder.gold_file("links"), gold_base=GOLD_BASE)
 
 
 def generate_command(
@@ -294,15 +221,15 @@ def flags(given: Mapping[str, object] | None = None, **more: object) -> list[str
     return words
 
 
-def shell(command: list[str]) -> str:
-    """A command for a shell, one flag per line."""
-    lines: list[str] = []
-    for word in map(shlex.quote, command):
-        if word.startswith("--") or not lines:
-            lines.append(word)
+def by_flag(command: Iterable[str], quote: Callable[[str], str] = shlex.quote) -> list[str]:
+    """A command for a shell: the program, and each flag with its values."""
+    parts: list[str] = []
+    for word in command:
+        if word.startswith("--") or not parts:
+            parts.append(quote(word))
         else:
-            lines[-1] += f" {word}"
-    return " \\\n    ".join(lines)
+            parts[-1] += f" {quote(word)}"
+    return parts
 
 
 def _checkpoint_flags(settings: Settings) -> list[str]:

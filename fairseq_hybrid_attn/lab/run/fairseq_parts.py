@@ -43,11 +43,11 @@ class Parts:
         return bool(self.codes or self.sentencepiece or self.tokenizer or self.lowercase)
 
     def check(self, data: Path) -> None:
-        told = f"{data} does not say how its text was"
+        unsaid = f"{data} does not say how its text was"
         if bool(self.codes) == bool(self.sentencepiece):
-            raise UserError(f"{told} split: give --codes or --sentencepiece")
+            raise UserError(f"{unsaid} split: give --codes or --sentencepiece")
         if not self.tokenizer:
-            raise UserError(f"{told} tokenised: give --tokenizer (moses, none, …)")
+            raise UserError(f"{unsaid} tokenised: give --tokenizer (moses, none, …)")
         for flag in ("codes", "sentencepiece", "tokenizer"):
             if len(getattr(self, flag)) > 2:
                 raise UserError(f"--{flag}: give one, or the source's and the target's")

@@ -12,14 +12,16 @@ from ..config.settings import FULL, WEIGHTS_OF, Profile, Settings, load_profile
 from ..corpora.definition import Corpus, load_corpus, with_options
 from ..corpora.manifest import Manifest, read_manifest
 from ..corpora.own import own_corpus, texts_of
+from ..corpora.prepared import PreparedFolder
 from ..files.checksums import sha256
 from ..files.text import lines
 from ..files.writing import check_for_fairseq
 from ..files.yaml_files import CONFIGS
 from ..scores import standard_scores
 from .devices import Devices
-from .fairseq_commands import PreparedCorpus, RunCommands, RunFolder
+from .fairseq_commands import RunCommands
 from .finding import label_of
+from .folder import PreparedCorpus, RunFolder
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,7 @@ class Run:
     def prepared_corpus(self) -> PreparedCorpus:
         recipe = self.recipe
         return PreparedCorpus(
-            folder=self.corpus_folder,
+            folder=PreparedFolder(self.corpus_folder),
             source=recipe.source,
             target=recipe.target,
             subwords=recipe.subwords.family,

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..corpora.definition import is_test, read_test_sets
-from ..corpora.manifest import FOR_MODEL
 from ..corpora.own import texts_of
 from ..files.checksums import digest, sha256
 from ..files.text import count_lines, read_lines, write_lines
@@ -118,9 +117,9 @@ def _translated(model: Path, plan: Plan, device: str) -> list[str]:
     from ..models.translator import Translator  # here: it imports torch, which takes seconds
 
     run, trained = plan.runs[0], find_model(model)
-    source = run.prepared_corpus.folder / "raw" / f"test.{run.recipe.source}"
+    source = run.prepared_corpus.folder.text("raw", "test", run.recipe.source)
     search = run.settings.generate
-    parts = [path for name in FOR_MODEL for path in sorted(trained.prepared.glob(name))]
+    parts = trained.prepared.of_model
     key = digest([*map(sha256, (trained.checkpoint, source, *parts)), search])
     kept = plan.workspace.root / "given" / f"{key[:16]}.txt"
     if not kept.exists():

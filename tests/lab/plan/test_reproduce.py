@@ -21,7 +21,7 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.files.json_files import read_json
 from fairseq_hybrid_attn.lab.run.devices import Devices
-from fairseq_hybrid_attn.lab.run.fairseq_commands import RunFolder
+from fairseq_hybrid_attn.lab.run.folder import RunFolder
 from fairseq_hybrid_attn.lab.run.running import make_result
 
 

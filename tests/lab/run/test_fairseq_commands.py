@@ -7,13 +7,10 @@ import pytest
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.config.settings import resolve
+from fairseq_hybrid_attn.lab.corpora.prepared import PreparedFolder
 from fairseq_hybrid_attn.lab.run.devices import Devices
-from fairseq_hybrid_attn.lab.run.fairseq_commands import (
-    PreparedCorpus,
-    RunCommands,
-    RunFolder,
-    generate_command,
-)
+from fairseq_hybrid_attn.lab.run.fairseq_commands import RunCommands, generate_command
+from fairseq_hybrid_attn.lab.run.folder import PreparedCorpus, RunFolder
 
 UPDATES = {"unit": "update", "every": 10, "average": 5}
 RAW = {
@@ -28,7 +25,7 @@ CPU = Devices("cpu")
 
 
 CORPUS = PreparedCorpus(
-    *(Path("/corpus"), "de", "en", "subword-nmt", "moses"),
+    *(PreparedFolder(Path("/corpus")), "de", "en", "subword-nmt", "moses"),
     lowercase=False,
     scores=("bleu", "tokenised_bleu"),
 )

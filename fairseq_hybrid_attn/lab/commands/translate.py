@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import logging
 import sys
 from collections.abc import Callable, Sequence
@@ -87,20 +88,26 @@ def run(args: argparse.Namespace) -> None:
     def refused(number: int, fault: str) -> None:
         nonlocal left_out
         left_out += 1
-        print(f"not translated: line {number:,} {fault}", file=sys.stderr)
+        print(f"not translated: line {read + number + 1:,} {fault}", file=sys.stderr)
 
     many = 1 if interactive else MANY[translator.device]
     slow = {"delay": SECONDS_OF_SILENCE, "mininterval": SECONDS_OF_SILENCE}
     how = {} if sys.stderr.isatty() else slow
     with tqdm(unit=" lines", file=sys.stderr, disable=interactive, **how) as bar:
-        for found in translator.translate_stream(
-            text, at_once=many, refused=refused, nbest=args.nbest, progress=bar.update, **search
-        ):
+        while block := list(itertools.islice(text, many)):
+            found = translator.translate(
+                block,
+                nbest=args.nbest,
+                first=read + 1,
+                progress=bar.update,
+                refused=refused,
+                **search,
+            )
             for translations in found:
                 rows = [row(one, args.scores, args.alignments, shown) for one in translations]
                 print(*rows, *[nothing] * (args.nbest - len(rows)), sep="\n")
             sys.stdout.flush()
-            read += len(found)
+            read += len(block)
     if left_out:
         raise UserError(f"{left_out:,} of {read:,} lines are not translated, see above")
 

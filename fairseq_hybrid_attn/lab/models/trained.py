@@ -1,12 +1,7 @@
 """A trained model with what belongs to it, found from a path.
 
-A run and an exported model have these files:
-
-model.pt           the weights
-begun.json         the settings of its run
-manifest.json      languages, tokenisers and kind of subwords, as of a prepared corpus
-bin/dict.*.txt     the dictionaries
-subwords/          the models that split words
+A run and an exported model have ``model.pt``, the weights, ``begun.json``, the settings of its run,
+and of its prepared corpus (``corpora/prepared.py``) what prepares text for the model.
 """
 
 from __future__ import annotations

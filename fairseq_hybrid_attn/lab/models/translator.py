@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import html
-import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -111,27 +109,6 @@ class Translator:
             [self._translation(pieces, hypothesis) for hypothesis in hypotheses[:nbest]]
             for pieces, hypotheses in zip(sentences.source, found, strict=True)
         ]
-
-    def translate_stream(
-        self,
-        lines: Iterator[str],
-        *,
-        at_once: int,
-        refused: Callable[[int, str], object],
-        **how: Any,
-    ) -> Iterator[list[list[Translation]]]:
-        """Translate lines as they come, so many together; ``how`` is as for :meth:`translate`.
-
-        ``refused`` is called with the number (from 1) of a line that is too long.
-        """
-        read = 0
-
-        def refuse(number: int, fault: str) -> None:
-            refused(read + number + 1, fault)
-
-        while block := list(itertools.islice(lines, at_once)):
-            yield self.translate(block, first=read + 1, refused=refuse, **how)
-            read += len(block)
 
     def attention(
         self,

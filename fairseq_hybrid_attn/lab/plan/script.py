@@ -74,9 +74,9 @@ def script(run: Run, made_by: list[str]) -> str:
         raise UserError("a script takes the text as a folder with train, valid and test files")
     # The checkpoints of its curve, which "reproduce" alone measures, are left out.
     plain = replace(settings, checkpoints=replace(settings.checkpoints, curve=0))
-    corpus = replace(run.prepared_corpus, folder=PreparedFolder(Path("$CORPUS")))
     one = Devices("cuda", precision="fp32")  # the script itself adds --fp16
-    commands = RunCommands(plain, corpus, RunFolder(Path("$SAVE")), one, Path("$PLUGIN"))
+    folders = PreparedFolder(Path("$CORPUS")), RunFolder(Path("$SAVE"))
+    commands = RunCommands(plain, run.recipe, *folders, one, Path("$PLUGIN"))
     train, search = commands.train(run.seed), commands.generate()
     _, batches = share_out(settings.batch, 1)
     changed = {"--seed": "$SEED"}

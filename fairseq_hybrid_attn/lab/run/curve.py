@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from ...errors import UserError
 from ..files.checkpoints import read_checkpoint, updates
 from ..files.json_files import write_json
@@ -29,10 +27,8 @@ def write_curve(
     score: Callable[[int, Path], Mapping[str, Score]],
 ) -> None:
     """Score checkpoints on a set by a function of their updates and files."""
-    curve = [
-        {"updates": at, "scores": as_stored(score(at, path))}
-        for at, path in sorted(checkpoints.items())
-    ]
+    points = sorted(checkpoints.items())
+    curve = [{"updates": at, "scores": as_stored(score(at, path))} for at, path in points]
     write_json(file, {"curve": curve, "curve_set": subset})
 
 
@@ -61,11 +57,9 @@ def score_checkpoints(
         _, generated = translated(data, checkpoint, subset, point, **how)
         found = metric.score(read_generated(generated, [references], *text)[0], references)
         say(f"update {at:,}: {metric.label} {found.value:.2f}")
-        bar.update()
         return {metric.name: found}
 
-    with tqdm(total=len(checkpoints), unit=" checkpoints", disable=None) as bar:
-        write_curve(folder.curve, subset, checkpoints, score)
+    write_curve(folder.curve, subset, checkpoints, score)
 
 
 def find_checkpoints(folder: Path, every: int) -> dict[int, Path]:

@@ -1,4 +1,4 @@
-"""What a run reads and makes: its prepared corpus, and its folder."""
+"""The folder of a run."""
 
 from __future__ import annotations
 
@@ -6,31 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..corpora.prepared import PreparedFolder
-
-
-@dataclass(frozen=True)
-class PreparedCorpus:
-    folder: PreparedFolder
-    source: str
-    target: str
-    subwords: str  # subword-nmt, sentencepiece or none
-    tokenizer: str  # of the target, as `fairseq-hybrid score` names it
-    lowercase: bool  # the model sees lower-cased text
-    scores: tuple[str, ...]
-    gold: bool = False  # it has hand-aligned sentences
-    named_tests: bool = False  # its test text consists of several sets
-
-    #: The tokenised source sentences of the test set.
-    source_words = property(lambda self: self.folder.text("tokenised", "test", self.source))
-
-    def reference(self, subset: str = "test") -> Path:
-        """The untouched translations of a set."""
-        return self.folder.text("raw", subset, self.target)
-
-    @property
-    def test_sets(self) -> Path | None:
-        """The file of the sets that the test text consists of, if they have names."""
-        return self.folder.test_sets if self.named_tests else None
 
 
 @dataclass(frozen=True)

@@ -140,8 +140,8 @@ def counts_of(folder: RunFolder) -> dict:
 
 
 def _source_words(run: Run) -> list[int] | None:
-    source, recipe = run.prepared_corpus.source, run.recipe
-    path = run.prepared_corpus.source_words
+    source, recipe = run.recipe.source, run.recipe
+    path = run.corpus.text("tokenised", "test", source)
     if not path.exists() or (not has_spaces(source) and recipe.tokenizer[source] == "none"):
         return None
     return word_counts(read_lines(path))

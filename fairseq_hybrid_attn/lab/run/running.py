@@ -97,7 +97,7 @@ class RunInProgress:
         self.step(f"{prefix}translate", [folder.translation], translate)
         # At checkpoints of a curve, the recipe's alone: of bad translations, TER takes minutes.
         at_end = folder == self.folder
-        scores = self.run.prepared_corpus.scores if at_end else self.run.recipe.scores
+        scores = () if at_end else self.run.recipe.scores
         makes, command = [folder.score, folder.hypotheses], commands.score(subset, scores)
         self.program("score", makes, command, folder, prefix)
         if self.run.measures_alignment:
@@ -166,9 +166,8 @@ class RunInProgress:
         if model and not self.folder.trained.exists():
             from .fine_tuning import check_dictionaries  # which imports torch
 
-            corpus = self.run.prepared_corpus
-            languages = corpus.source, corpus.target
-            check_dictionaries(Path(str(model)), corpus.folder.binary, languages)
+            languages = self.run.recipe.languages
+            check_dictionaries(Path(str(model)), self.run.corpus.binary, languages)
 
     def train_here(self, log: str = "train") -> None:
         self._say(f"trains on {self.devices}")
@@ -208,17 +207,17 @@ class RunInProgress:
 
     def align_by_aligner(self) -> None:
         """Align training text and hand-aligned sentences together by the statistical aligner."""
-        corpus, folder = self.run.prepared_corpus, self.folder
-        if not corpus.gold:
+        corpus, folder = self.run.corpus, self.folder
+        if not self.run.recipe.gold:
             raise UserError(
                 f"{self.run.settings.aligner} is measured on hand-aligned sentences, and this text "
                 "has none"
             )
         folder.aligned_text.mkdir(exist_ok=True)
-        for language in (corpus.source, corpus.target):
+        for language in self.run.recipe.languages:
             texts = {
-                "train": corpus.folder.text("subwords", "train", language),
-                "gold": corpus.folder.gold_file(f"subwords.{language}"),
+                "train": corpus.text("subwords", "train", language),
+                "gold": corpus.gold_file(f"subwords.{language}"),
             }
             for name, text in texts.items():
                 link = folder.aligned_text / f"{name}.{language}"

@@ -17,11 +17,10 @@ from ..files.checksums import sha256
 from ..files.text import lines
 from ..files.writing import check_for_fairseq
 from ..files.yaml_files import CONFIGS
-from ..scores import standard_scores
 from .devices import Devices
 from .fairseq_commands import RunCommands
 from .finding import label_of
-from .folder import PreparedCorpus, RunFolder
+from .folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -234,19 +233,8 @@ class Run:
         return manifest.alignments is not None or not self.settings.needs_alignments
 
     @property
-    def prepared_corpus(self) -> PreparedCorpus:
-        recipe = self.recipe
-        return PreparedCorpus(
-            folder=PreparedFolder(self.corpus_folder),
-            source=recipe.source,
-            target=recipe.target,
-            subwords=recipe.subwords.family,
-            tokenizer=recipe.tokenizer[recipe.target],
-            lowercase=recipe.lowercase,
-            scores=tuple(dict.fromkeys((*recipe.scores, *standard_scores(recipe.target)))),
-            gold=recipe.gold is not None,
-            named_tests=recipe.has_named_tests,
-        )
+    def corpus(self) -> PreparedFolder:
+        return PreparedFolder(self.corpus_folder)
 
     @property
     def measures_alignment(self) -> bool:
@@ -260,7 +248,8 @@ class Run:
     def commands(self, devices: Devices, folder: RunFolder | None = None) -> RunCommands:
         """Its command lines, or those for a checkpoint in another folder."""
         where = folder or self.folder, devices, self.workspace.user_dir
-        return RunCommands(self.settings, self.prepared_corpus, *where, by_share=self.is_own)
+        of = self.settings, self.recipe, self.corpus
+        return RunCommands(*of, *where, by_share=self.is_own)
 
 
 @cache

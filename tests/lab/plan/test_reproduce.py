@@ -98,7 +98,7 @@ def test_result_can_be_traced_and_its_score_repeated(reproduced, place):
     layers = (attention + ffn + 2 * norm) + (2 * attention + ffn + 3 * norm)
     assert found["parameters"] == symbols * 32 + layers
     assert "--max-tokens 150 --update-freq 2 " in " ".join(found["commands"]["train"])
-    reference = run.prepared_corpus.reference()
+    reference = run.corpus.text("raw", "test", run.recipe.target)
     assert read_lines(reference) == read_lines(place / "text/test.en")
     printed = sacrebleu_command(reference, "-i", run.folder.hypotheses)
     assert round(found["scores"]["bleu"]["value"], 12) == printed["score"]

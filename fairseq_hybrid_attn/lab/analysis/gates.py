@@ -28,7 +28,7 @@ from ..files.tabular import Grid
 from ..models import DECODER, ENCODER
 from ..models.attentions import Layer, LayerAttention, SentenceAttention
 from ..models.on_text import ModelOnText
-from ..scores.counts import Score
+from ..scores.counts import Score, scores_as_dict
 from .means import RunningMean
 from .tags import UNIVERSAL
 
@@ -66,7 +66,7 @@ class ModelGates:
         window = "no window" if self.window is None else f"window {self.window}"
         return f"{self.share:.3f}{interval}, {window}"
 
-    def scores(self, tagged_by: str | None) -> dict[str, Score]:
+    def scores(self, tagged_by: str | None = None) -> dict[str, Score]:
         """The means over heads by name (see ``run/run_scores.py``); what the tags are from."""
         rows = [row for row in self.rows if row["head"] is None]
         found: dict[str, Score] = {}
@@ -74,17 +74,16 @@ class ModelGates:
             positions = sum(row["positions"] for row in rows)
             found[GATE] = Score(self.share, f"{LOCAL_SHARE.name}|positions:{positions}")
         for row in (*rows, *self.tag_rows):
-            parts = [GATE, row["kind"], str(row["layer"])]
-            if row["gate"] != LOCAL_SHARE.name:
-                parts.append(row["branch"])
-            how = f"{row['gate']}|branch:{row['branch']}"
-            if "tag" in row:
-                parts.append(row["tag"])
-                how += f"|words:{row['words']}|tags:{tagged_by}"
-            else:
-                how += f"|positions:{row['positions']}"
-            found[".".join(parts)] = Score(row["mean"], how)
+            branch = [] if row["gate"] == LOCAL_SHARE.name else [row["branch"]]
+            tag = [row["tag"]] if "tag" in row else []
+            words = f"words:{row['words']}|tags:{tagged_by}" if tag else None
+            name = ".".join([GATE, row["kind"], str(row["layer"]), *branch, *tag])
+            counted = words or f"positions:{row['positions']}"
+            found[name] = Score(row["mean"], f"{row['gate']}|branch:{row['branch']}|{counted}")
         return found
+
+    def as_dict(self, tagged_by: str | None = None) -> dict:
+        return {**vars(self), "scores": scores_as_dict(self.scores(tagged_by))}
 
     @property
     def grid(self) -> Grid:

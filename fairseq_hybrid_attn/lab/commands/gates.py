@@ -18,7 +18,6 @@ from pathlib import Path
 from ...errors import UserError
 from ..analysis import tags
 from ..files.writing import write_text
-from ..scores.counts import scores_as_dict
 from . import model_flags, outputs
 
 
@@ -61,13 +60,7 @@ def run(args: argparse.Namespace) -> None:
     tagged_by = str(args.tags) if args.tags else args.tagger and f"tagger: {args.tagger}"
     outputs.write(
         args,
-        {
-            "tags": tagged_by,
-            "models": [
-                {**vars(gates), "scores": scores_as_dict(gates.scores(tagged_by))}
-                for gates in models
-            ],
-        },
+        {"tags": tagged_by, "models": [gates.as_dict(tagged_by) for gates in models]},
         lambda theme: draw(models, theme),
     )
     for gates in models:

@@ -48,7 +48,7 @@ class ModelFindings:
         """Plain data for JSON, without maps."""
         return {
             **{key: value for key, value in vars(self).items() if key != "maps"},
-            "gates": vars(self.gates) if self.gates else None,
+            "gates": self.gates.as_dict() if self.gates else None,
             "heads": self.heads.heads,
             "layers": self.heads.layers,
         }

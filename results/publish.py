@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,12 +26,14 @@ from fairseq_hybrid_attn.lab.config.settings import load_profile
 from fairseq_hybrid_attn.lab.figures import style
 from fairseq_hybrid_attn.lab.files.deleting import delete
 from fairseq_hybrid_attn.lab.files.json_files import write_json
+from fairseq_hybrid_attn.lab.files.local_paths import without_folders
 from fairseq_hybrid_attn.lab.files.tabular import Grid
 from fairseq_hybrid_attn.lab.files.typed import read
 from fairseq_hybrid_attn.lab.files.writing import atomic_write
 from fairseq_hybrid_attn.lab.files.yaml_files import read_mapping
 from fairseq_hybrid_attn.lab.plan.plan import Plan, make_plan
-from fairseq_hybrid_attn.lab.run.fairseq_commands import USER_DIR, RunFolder, flags
+from fairseq_hybrid_attn.lab.run.fairseq_commands import USER_DIR, flags
+from fairseq_hybrid_attn.lab.run.folder import RunFolder
 from fairseq_hybrid_attn.lab.run.results import read_result
 from fairseq_hybrid_attn.lab.run.workspace import OwnText, Run, Workspace
 from fairseq_hybrid_attn.lab.scores.counts import Score
@@ -453,27 +453,15 @@ def copy_run(run: Run, folder: Path) -> None:
         if found.exists():
             with atomic_write(path) as file:
                 file.write(packed(found.read_bytes()))
-    write_json(kept.result, without_folders(read_result(source.result) or {}, run.workspace))
+    write_json(kept.result, without_paths(read_result(source.result) or {}, run.workspace))
 
 
-def without_folders(content: dict, workspace: Workspace) -> dict:
-    """A result with names in place of local paths; of folders elsewhere, the last name is left."""
+def without_paths(content: dict, workspace: Workspace) -> dict:
+    """A result with names in place of local paths."""
     names = {str(workspace.root): "reproduction", str(USER_DIR.parent): "."}
     if workspace.own:
         names |= {str(path.resolve()): "text" for path in workspace.own.paths}
-    known = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, names))})(?![\w.-])")
-
-    def named(value: Any) -> Any:
-        if isinstance(value, str):
-            value = known.sub(lambda found: names[found[0]], value)
-            return re.sub(r"(?<![\w./-])/(?:[^\s/]+/)*(?=[^\s/])", "", value)
-        if isinstance(value, list):
-            return [named(item) for item in value]
-        if isinstance(value, dict):
-            return {named(key): named(item) for key, item in value.items()}
-        return value
-
-    return named(json.loads(json.dumps(content)))  # as a file would have it
+    return without_folders(content, names)
 
 
 def main(words: list[str] | None = None) -> None:

@@ -91,8 +91,8 @@ class MadeWorkspace:
     def finish(self, run: Run, translations: list[str], scores=(), **facts) -> None:
         """Give a run a result and counts, and its corpus a manifest."""
         digest = run.recipe.digest({})
-        write_lines(run.prepared_corpus.reference(), REFERENCES)
-        write_lines(run.prepared_corpus.source_words, SOURCES)
+        write_lines(run.corpus.text("raw", "test", run.recipe.target), REFERENCES)
+        write_lines(run.corpus.text("tokenised", "test", run.recipe.source), SOURCES)
         manifest(digest=digest).write(run.corpus_folder)
         write_lines(run.folder.hypotheses, translations)
         bleu = build_metric("bleu", "en").score(translations, REFERENCES)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...attention.fusion import LOCAL_SHARE
 from ...errors import UserError
 from ...patterns import Band
 from ..corpora.words import Words, words_of
@@ -27,9 +28,11 @@ from ..files.tabular import Grid
 from ..models import DECODER, ENCODER
 from ..models.attentions import Layer, LayerAttention, SentenceAttention
 from ..models.on_text import ModelOnText
+from ..scores.counts import Score, scores_as_dict
 from .means import RunningMean
 from .tags import UNIVERSAL
 
+GATE = "gate"
 #: Of a gate's values; the interval is half of 95 %, over sentences.
 NUMBERS = ("mean", "deviation", "interval")
 #: Width that the lines of a layer share.
@@ -62,6 +65,25 @@ class ModelGates:
         interval = "" if self.share_interval is None else f" ± {self.share_interval:.3f}"
         window = "no window" if self.window is None else f"window {self.window}"
         return f"{self.share:.3f}{interval}, {window}"
+
+    def scores(self, tagged_by: str | None = None) -> dict[str, Score]:
+        """The means over heads by name (see ``run/run_scores.py``); what the tags are from."""
+        rows = [row for row in self.rows if row["head"] is None]
+        found: dict[str, Score] = {}
+        if self.share is not None:
+            positions = sum(row["positions"] for row in rows)
+            found[GATE] = Score(self.share, f"{LOCAL_SHARE.name}|positions:{positions}")
+        for row in (*rows, *self.tag_rows):
+            branch = [] if row["gate"] == LOCAL_SHARE.name else [row["branch"]]
+            tag = [row["tag"]] if "tag" in row else []
+            words = f"words:{row['words']}|tags:{tagged_by}" if tag else None
+            name = ".".join([GATE, row["kind"], str(row["layer"]), *branch, *tag])
+            counted = words or f"positions:{row['positions']}"
+            found[name] = Score(row["mean"], f"{row['gate']}|branch:{row['branch']}|{counted}")
+        return found
+
+    def as_dict(self, tagged_by: str | None = None) -> dict:
+        return {**vars(self), "scores": scores_as_dict(self.scores(tagged_by))}
 
     @property
     def grid(self) -> Grid:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ...errors import UserError
 from ..files.writing import check_outputs, say
 from .flags import positive
 
@@ -38,24 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from ..models.averaging import (  # it imports torch
-        average_checkpoints,
-        last_files,
-        write_checkpoint,
-    )
+    from ..models.averaging import average_checkpoints, chosen_files, write_checkpoint  # with torch
 
-    paths, last = args.inputs, None
-    for flag, count in (("--last-updates", args.last_updates), ("--last-epochs", args.last_epochs)):
-        if count:
-            if len(paths) != 1 or not paths[0].is_dir():
-                raise UserError(f"{flag} chooses among the checkpoints of one directory: give that")
-            last = last_files(paths[0], flag, count, args.up_to)
-    if args.up_to is not None and last is None:
-        raise UserError("--up-to limits --last-updates or --last-epochs; give one of them")
-    paths = last or paths
-    for path in paths:
-        if path.is_dir():
-            raise UserError(f"{path} is a directory; add --last-updates N or --last-epochs N")
+    last = {"last_updates": args.last_updates, "last_epochs": args.last_epochs}
+    paths = chosen_files(args.inputs, **last, up_to=args.up_to)
     check_outputs({"--output": args.output}, paths)
     say(f"averaging {len(paths)} checkpoint{'s' * (len(paths) > 1)}:")
     for path in paths:

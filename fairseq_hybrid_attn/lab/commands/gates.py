@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
     tagged_by = str(args.tags) if args.tags else args.tagger and f"tagger: {args.tagger}"
     outputs.write(
         args,
-        {"tags": tagged_by, "models": [vars(gates) for gates in models]},
+        {"tags": tagged_by, "models": [gates.as_dict(tagged_by) for gates in models]},
         lambda theme: draw(models, theme),
     )
     for gates in models:

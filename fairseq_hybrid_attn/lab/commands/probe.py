@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("classifiers").add_argument
     add("--seeds", type=positive, default=3, metavar="N", help="seeds 1 to N (default: 3)")
     text = "hidden units to choose among; 0: none (default: %(default)s)"
-    hidden, dropout = (",".join(map(str, some)) for some in (settings.hidden, settings.dropout))
+    hidden, dropout = (",".join(map(str, listed)) for listed in (settings.hidden, settings.dropout))
     add("--hidden", default=hidden, metavar="LIST", help=text)
     text = "rates to choose among (default: %(default)s)"
     add("--dropout", default=dropout, metavar="LIST", help=text)

@@ -14,24 +14,16 @@ new checkpoints, or all of them if data or translation flags have changed.
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
-
-from tqdm import tqdm
 
 from ...errors import UserError
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
-from ..files.checkpoints import read_checkpoint, updates
-from ..files.json_files import write_json
 from ..files.text import read_lines
-from ..files.writing import make_folder, say
-from ..run.fairseq_commands import RunFolder
-from ..scores.generate_output import read_generated
+from ..files.writing import make_folder
+from ..run.curve import find_checkpoints, score_checkpoints
 from ..scores.metrics import METRICS, build_metric, check_tokenizer, language
 from .flags import add_device, positive, search_flags
-
-_EPOCH = re.compile(r"checkpoint\d+\.pt")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,8 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from ..models.loading import device_of  # here: these import torch, which takes seconds
-    from ..report.translating import translated
+    from ..models.loading import device_of  # here: it imports torch, which takes seconds
 
     target = language(args.target_lang)
     check_tokenizer(args.score, args.tokenizer)
@@ -67,41 +58,18 @@ def run(args: argparse.Namespace) -> None:
     references = read_lines(args.reference)
     if not args.data.is_dir():
         raise UserError(f"{args.data}: there is no such folder")
-    paths = checkpoints(args.checkpoints, args.every)
+    checkpoints = find_checkpoints(args.checkpoints, args.every)
     make_folder("--output", args.output)
-    how = {
-        "search": args.generate,
-        "on_cpu": device_of(args.device) == "cpu",
-        "user_dir": args.user_dir,
-    }
-    curve = []
-    for at in tqdm(sorted(paths), unit=" checkpoints", disable=None):
-        point = RunFolder(args.output.resolve() / str(at))
-        _, output = translated(args.data, paths[at], args.gen_subset, point, **how)
-        text = [references], args.subwords, args.tokenizer, target
-        score = metric.score(read_generated(output, *text)[0], references)
-        stored = {"value": score.value, "signature": score.signature}
-        curve.append({"updates": at, "scores": {args.score: stored}})
-        say(f"update {at:,}: {metric.label} {score.value:.2f}")
-    write_json(args.output / "curve.json", {"curve": curve, "curve_set": args.gen_subset})
-    print(f"{args.output / 'curve.json'}: {score.signature}")
-
-
-def checkpoints(folder: Path, every: int) -> dict[int, Path]:
-    from ...tasks.resumable import numbered_checkpoints  # here: it imports torch
-
-    if not folder.is_dir():
-        raise UserError(f"{folder}: there is no such folder")
-    paths = numbered_checkpoints(folder)
-    if not paths:
-        epochs = [path for path in folder.iterdir() if _EPOCH.fullmatch(path.name)]
-        paths = {updates(read_checkpoint(path)): path for path in epochs}
-    if not paths:
-        raise UserError(
-            f"{folder} has no checkpoint_EPOCH_UPDATES.pt and no checkpointEPOCH.pt; train with "
-            "--save-interval-updates N"
-        )
-    chosen = {at: path for at, path in paths.items() if at % every == 0}
-    if not chosen:
-        raise UserError(f"--every {every}: there are updates {', '.join(map(str, sorted(paths)))}")
-    return chosen
+    score_checkpoints(
+        args.data,
+        checkpoints,
+        args.output,
+        subset=args.gen_subset,
+        references=references,
+        metric=metric,
+        text=(args.subwords, args.tokenizer, target),
+        search=args.generate,
+        on_cpu=device_of(args.device) == "cpu",
+        user_dir=args.user_dir,
+    )
+    print(f"{args.output / 'curve.json'}: {metric.signature()}")

@@ -22,7 +22,7 @@ from ..models.trained import BEGUN
 from ..plan.plan import run_of_row
 from ..plan.script import script
 from ..run.devices import Devices, check_cpu_precision, slots
-from ..run.fairseq_commands import shell
+from ..run.fairseq_commands import by_flag
 from ..run.results import read_begun
 from ..run.status import devices_of
 from ..run.workspace import Run
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
         made_by = f"fairseq-hybrid compare --prepare-only, in {asked.corpus_folder}"
     print(f"# Its corpus is prepared by: {made_by}")
     for command in asked.commands(devices).by_step(asked.seed).values():
-        print(f"\n{shell(command)}")
+        print("\n" + " \\\n    ".join(by_flag(command)))
 
 
 def asked_run(args: argparse.Namespace) -> Run:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -16,8 +15,6 @@ from ..files.typed import read
 from .definition import PARTS, Corpus
 
 NAME = "manifest.json"
-#: What prepares text for a model.
-FOR_MODEL = (NAME, "bin/dict.*.txt", "subwords/subwords*.codes", "subwords/subwords*.model")
 
 
 @dataclass(frozen=True)
@@ -127,15 +124,6 @@ def digest_of(corpus: Corpus, files: dict[str, str]) -> str:
 
 def of_folders(files: dict[str, str], *folders: str) -> dict[str, str]:
     return {name: sha for name, sha in files.items() if name.partition("/")[0] in folders}
-
-
-def copy_for_model(prepared: Path, folder: Path) -> None:
-    """Copy what prepares text for a model: dictionaries, subwords, and the manifest."""
-    for name in FOR_MODEL:
-        for path in prepared.glob(name):
-            copy = folder / path.relative_to(prepared)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
 
 
 def read_manifest(output: Path) -> Manifest | None:

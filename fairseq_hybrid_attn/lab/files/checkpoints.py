@@ -66,6 +66,13 @@ def updates(state: dict) -> int:
     return history[-1].get("num_updates", 0)
 
 
+def parameters_of(state: dict) -> int:
+    """How many parameters a model has; those that are shared are counted once."""
+    buffers = ("version", "_float_tensor")
+    weights = [w for name, w in state["model"].items() if not name.endswith(buffers)]
+    return sum({weight.data_ptr(): weight.numel() for weight in weights}.values())
+
+
 def repair(checkpoints: Path, inside: Path) -> list[Path]:
     """Delete and return checkpoints that a kill has truncated; repair checkpoint_last.pt.
 

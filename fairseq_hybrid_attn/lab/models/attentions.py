@@ -195,8 +195,8 @@ def _recorded(modules: Sequence[Attention]) -> Iterator[dict[Attention, Attentio
     records: dict[Attention, AttentionRecord] = {}
     with ExitStack() as stack:
         for module in modules:
-            own = isinstance(module, PatternedAttention)
-            record = module.recorded_by if own else partial(_stock_recorded_by, module)
+            is_ours = isinstance(module, PatternedAttention)
+            record = module.recorded_by if is_ours else partial(_stock_recorded_by, module)
             stack.enter_context(record(partial(records.__setitem__, module)))
         yield records
 

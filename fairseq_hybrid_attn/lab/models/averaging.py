@@ -88,7 +88,7 @@ def kind_of(state: dict) -> tuple[dict[str, object], dict[str, str]]:
     return {"architecture": architecture(state), **settings_of(state)}, weights
 
 
-def check_alike(kind: tuple[dict, dict], first: tuple[dict, dict], told: str) -> None:
+def check_alike(kind: tuple[dict, dict], first: tuple[dict, dict], message: str) -> None:
     """Refuse another kind; a setting that one checkpoint does not have cannot differ."""
     (settings, weights), (first_settings, first_weights) = kind, first
     pairs = {n: (settings[n], first_settings[n]) for n in settings.keys() & first_settings.keys()}
@@ -96,7 +96,7 @@ def check_alike(kind: tuple[dict, dict], first: tuple[dict, dict], told: str) ->
         pairs[name] = weights.get(name, "missing"), first_weights.get(name, "missing")
     unlike = [f"its {name} is {a}, not {b}" for name, (a, b) in sorted(pairs.items()) if a != b]
     if unlike:
-        raise UserError(f"{told}: {few(unlike, 3)}")
+        raise UserError(f"{message}: {few(unlike, 3)}")
 
 
 def warn_of_uneven(counts: list[int]) -> None:
@@ -143,6 +143,27 @@ def tied_weights(weights: dict[str, Tensor]) -> dict[str, str]:
         if owner != name:
             ties[name] = owner
     return ties
+
+
+def chosen_files(
+    paths: Sequence[Path],
+    *,
+    last_updates: int | None = None,
+    last_epochs: int | None = None,
+    up_to: int | None = None,
+) -> Sequence[Path]:
+    """The checkpoints to average: these, or the last ones in a directory."""
+    for flag, count in (("--last-updates", last_updates), ("--last-epochs", last_epochs)):
+        if count:
+            if len(paths) != 1 or not paths[0].is_dir():
+                raise UserError(f"{flag} chooses among the checkpoints of one directory: give that")
+            return last_files(paths[0], flag, count, up_to)
+    if up_to is not None:
+        raise UserError("--up-to limits --last-updates or --last-epochs; give one of them")
+    for path in paths:
+        if path.is_dir():
+            raise UserError(f"{path} is a directory; add --last-updates N or --last-epochs N")
+    return paths
 
 
 def last_files(directory: Path, flag: str, count: int, up_to: int | None) -> list[Path]:

@@ -125,8 +125,8 @@ class ModelOnText:
         long = set(self.sentences.too_long(self.model, self.task)).intersection(numbers)
         empty = {n for n in numbers if not (source[n] and target[n])}
         if long and not skip_long:
-            told = f"{len(long):,} sentences are longer than the model takes: {some(sorted(long))}"
-            raise UserError(f"{self.trained.path}: {told}; name others, or --too-long skip")
+            fault = f"{len(long):,} sentences are longer than the model takes: {some(sorted(long))}"
+            raise UserError(f"{self.trained.path}: {fault}; name others, or --too-long skip")
         for reason, left_out in (("longer than the model takes", long), ("empty on a side", empty)):
             if left_out:
                 count, which = len(left_out), some(sorted(left_out))

@@ -1,12 +1,7 @@
 """A trained model with what belongs to it, found from a path.
 
-A run and an exported model have these files:
-
-model.pt           the weights
-begun.json         the settings of its run
-manifest.json      languages, tokenisers and kind of subwords, as of a prepared corpus
-bin/dict.*.txt     the dictionaries
-subwords/          the models that split words
+A run and an exported model have ``model.pt``, the weights, ``begun.json``, the settings of its run,
+and of its prepared corpus (``corpora/prepared.py``) what prepares text for the model.
 """
 
 from __future__ import annotations
@@ -23,7 +18,8 @@ from ..corpora import manifest as manifests
 from ..corpora.definition import Archive, Corpus, Subwords
 from ..corpora.manifest import Manifest, read_manifest
 from ..corpora.own import own_corpus
-from ..corpora.subwords import model_name, splitter
+from ..corpora.prepared import PreparedFolder
+from ..corpora.subwords import splitter
 from ..corpora.tokenisers import detokeniser, tokeniser
 from ..files.checkpoints import read_checkpoint, setting
 from ..files.checksums import sha256
@@ -62,9 +58,9 @@ class TrainedModel:
         return self.manifest
 
     @property
-    def prepared(self) -> Path:
-        """The folder that `prepare` made."""
-        return self.binary.parent
+    def prepared(self) -> PreparedFolder:
+        """What `prepare` made, or what a run or an exported model keeps of it."""
+        return PreparedFolder(self.binary.parent)
 
     @property
     def search(self) -> dict:
@@ -78,8 +74,7 @@ class TrainedModel:
     @property
     def subword_files(self) -> dict[str, Path]:
         """The model that splits words, by language."""
-        folder = self.prepared / "subwords"
-        return {lang: folder / model_name(self.subwords, lang) for lang in self.languages}
+        return {lang: self.prepared.splitter(self.subwords, lang) for lang in self.languages}
 
     @property
     def dictionaries(self) -> dict[str, Path]:
@@ -89,7 +84,7 @@ class TrainedModel:
         """Source and target of a set, ``raw``, ``tokenised`` or in ``subwords``, if they exist."""
         if self.manifest is None:
             return None
-        source, target = (self.prepared / form / f"{subset}.{lang}" for lang in self.languages)
+        source, target = (self.prepared.text(form, subset, lang) for lang in self.languages)
         return (source, target) if source.is_file() and target.is_file() else None
 
     def shown(self, language: str) -> Callable[[str], str]:
@@ -141,8 +136,8 @@ def find_model(path: Path, data: Path | None = None) -> TrainedModel:
         state = read_checkpoint(checkpoint)
         of_all = state.get("cfg") or state.get("args")
         if not (setting(of_all, "model") or setting(of_all, "arch")):
-            told = "it has weights, but no settings of its model"
-            raise UserError(f"{path} is not a fairseq checkpoint: {told}")
+            fault = "it has weights, but no settings of its model"
+            raise UserError(f"{path} is not a fairseq checkpoint: {fault}")
         sides = {name.partition(".")[0] for name in state["model"]}
         if "decoder" in sides and "encoder" not in sides:
             raise UserError(f"{path} is a language model; give a model that translates")
@@ -181,7 +176,7 @@ def _read_data(data: Path) -> tuple[Path, Manifest | None]:
         raise UserError(f"--data {data}: there is no such folder")
     for prepared in (data, data.resolve().parent):
         if manifest := read_manifest(prepared):
-            return prepared / "bin", manifest
+            return PreparedFolder(prepared).binary, manifest
     if not any(data.glob("dict.*.txt")):
         raise UserError(f"{data} has neither {manifests.NAME} nor dictionaries; {_DATA}")
     return data, None
@@ -208,7 +203,7 @@ def _check_files(found: TrainedModel) -> None:
         if not path.is_file():
             raise UserError(f"{found.path} needs {path}, which does not exist")
         if found.manifest:
-            name = path.relative_to(found.prepared).as_posix()
+            name = path.relative_to(found.prepared.path).as_posix()
             if sha256(path) != found.manifest.files.get(name):
                 raise UserError(f"{path} is not the one that {manifests.NAME} was written for")
 
@@ -222,7 +217,7 @@ def corpus_like(trained: TrainedModel, recipe: Corpus, text: Path | Sequence[Pat
     if "given" in about.tokenizer.values():
         _note_of_tokens(trained.checkpoint)
     files |= {*trained.dictionaries.values()}
-    names = sorted((path.relative_to(trained.prepared).as_posix(), path) for path in files)
+    names = sorted((path.relative_to(trained.prepared.path).as_posix(), path) for path in files)
     return replace(
         own_corpus(recipe, text, *trained.languages),
         tokenizer=dict(about.tokenizer),
@@ -236,5 +231,5 @@ def corpus_like(trained: TrainedModel, recipe: Corpus, text: Path | Sequence[Pat
 
 @cache
 def _note_of_tokens(checkpoint: Path) -> None:
-    told = "was trained on text in tokens: put spaces before full stops, as its tokeniser did"
-    print(f"note: {checkpoint} {told}", file=sys.stderr)
+    message = "was trained on text in tokens: put spaces before full stops, as its tokeniser did"
+    print(f"note: {checkpoint} {message}", file=sys.stderr)

@@ -168,11 +168,11 @@ class Translator:
                 text[number] = ""
         sentences = Sentences.of_text(self.task, text)
         if unknown := sentences.with_unknown():
-            told = (
+            message = (
                 f"{len(unknown):,} of {len(lines):,} lines have subwords that the model does not "
             )
-            told += f"know: {few([f'{first + number:,}' for number in unknown])}"
-            print(f"warning: {told}", file=sys.stderr)
+            message += f"know: {few([f'{first + number:,}' for number in unknown])}"
+            print(f"warning: {message}", file=sys.stderr)
         return sentences
 
     def _search(

@@ -16,9 +16,11 @@ from pathlib import Path
 from ...errors import UserError
 from ..config.own_tables import own_table
 from ..config.paper_tables import OWN_PAPER, Cell, Row, Table, load_table
+from ..corpora.prepared import PreparedFolder
 from ..files.yaml_files import CONFIGS
 from ..run.devices import Devices, share_out
-from ..run.fairseq_commands import RunCommands, RunFolder, flags
+from ..run.fairseq_commands import RunCommands, by_flag, flags
+from ..run.folder import RunFolder
 from ..run.workspace import Run
 
 #: By paper, the flags whose values it does not give; docs/papers has the reasons.
@@ -72,9 +74,9 @@ def script(run: Run, made_by: list[str]) -> str:
         raise UserError("a script takes the text as a folder with train, valid and test files")
     # The checkpoints of its curve, which "reproduce" alone measures, are left out.
     plain = replace(settings, checkpoints=replace(settings.checkpoints, curve=0))
-    corpus = replace(run.prepared_corpus, folder=Path("$CORPUS"))
     one = Devices("cuda", precision="fp32")  # the script itself adds --fp16
-    commands = RunCommands(plain, corpus, RunFolder(Path("$SAVE")), one, Path("$PLUGIN"))
+    folders = PreparedFolder(Path("$CORPUS")), RunFolder(Path("$SAVE"))
+    commands = RunCommands(plain, run.recipe, *folders, one, Path("$PLUGIN"))
     train, search = commands.train(run.seed), commands.generate()
     _, batches = share_out(settings.batch, 1)
     changed = {"--seed": "$SEED"}
@@ -88,7 +90,7 @@ def script(run: Run, made_by: list[str]) -> str:
     whole = "aligned" if settings.needs_alignments else "manifest.json"  # what is made last
     untrained = "[[ -e $SAVE/model.pt ]] || "
     align = shell(commands.align(), start="[[ -e $SAVE/gold.align ]] || ") + "\n"
-    score = commands.score(scores=scores_of(run))
+    score = commands.score(scores=metrics_of(run))
     files = {"--generated": "$SAVE/gen", "--hypotheses-out": "$SAVE/test.txt"}
     return _SCRIPT.format(
         gpus=min(batches, 8),
@@ -144,7 +146,7 @@ def reported_scores(table: Table, row: Row, run: str) -> list[str]:
     ]
 
 
-def scores_of(run: Run) -> list[str]:
+def metrics_of(run: Run) -> list[str]:
     """BLEU, and the scores of the corpus that the paper reports."""
     table, _, name = table_row(run)
     reported = {column.score.partition(".")[0] for column in table.columns if column.run == name}
@@ -224,22 +226,20 @@ def shell(
 
     ``changed`` has other values for some flags; ``start`` and ``more``, words, are shell as it is.
     """
-    pieces: list[str] = []
+    kept: list[str] = []
     flag, left_out = "", {f"--{name}" for name in _LEFT_OUT[words[0]].split()}
     for word in words:
         flag = word if word.startswith("--") else flag
-        if flag in left_out:
-            continue
-        value = word if word == flag else (changed or {}).get(flag, word)
-        value = f'"{value}"' if _REPLACED.fullmatch(value) else shlex.quote(value)
-        if pieces and word != flag:
-            pieces[-1] += f" {value}"
-        else:
-            pieces.append(value)
+        if flag not in left_out:
+            kept.append(word if word == flag else (changed or {}).get(flag, word))
     lines = [start]
-    pieces += more
+    pieces = [*by_flag(kept, _quoted), *more]
     for number, piece in enumerate(pieces, 1):
         if len(lines[-1]) + len(piece) > _WIDTH - 2 * (number < len(pieces)):
             lines.append("    ")
         lines[-1] += f"{piece} "
     return " \\\n".join(line.rstrip() for line in lines)
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"' if _REPLACED.fullmatch(word) else shlex.quote(word)

@@ -75,12 +75,12 @@ def draw(models: Mapping[str, dict], theme: str = "light") -> style.Figure:
         axes.grid(axis="x", visible=False)
         width = _SHARED / len(models)
         for number, name in enumerate(models):
-            own = [(at, by[name]) for at, by in enumerate(results.values()) if name in by]
+            bars = [(at, by[name]) for at, by in enumerate(results.values()) if name in by]
             axes.bar(
-                [at + width * (number + 0.5) - _SHARED / 2 for at, _ in own],
-                [result["accuracy"] for _, result in own],
+                [at + width * (number + 0.5) - _SHARED / 2 for at, _ in bars],
+                [result["accuracy"] for _, result in bars],
                 width,
-                yerr=[result["deviation"] or 0.0 for _, result in own],
+                yerr=[result["deviation"] or 0.0 for _, result in bars],
                 ecolor=colours.ink,
                 capsize=2.0,
                 color=style.series(number, colours)["color"],

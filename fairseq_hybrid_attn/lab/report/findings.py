@@ -19,12 +19,13 @@ from ..models import KINDS
 from ..models.attentions import SentenceAttention
 from ..models.on_text import ModelOnText, Text, note, put_on_text
 from ..probing import results
-from ..run.fairseq_commands import RunFolder, flags
+from ..run.fairseq_commands import flags
+from ..run.folder import RunFolder
+from ..run.translating import translated
 from ..scores.generate_output import read_generated
 from ..tables.curves import Curve, read_curves
 from ..tables.measuring import TableNumbers
 from .subjects import Request, Subject
-from .translating import translated
 from .translations import SentenceScores, read_test_set
 
 
@@ -47,7 +48,7 @@ class ModelFindings:
         """Plain data for JSON, without maps."""
         return {
             **{key: value for key, value in vars(self).items() if key != "maps"},
-            "gates": vars(self.gates) if self.gates else None,
+            "gates": self.gates.as_dict() if self.gates else None,
             "heads": self.heads.heads,
             "layers": self.heads.layers,
         }

@@ -9,7 +9,8 @@ from pathlib import Path
 from ...errors import UserError
 from ..files.checksums import sha256
 from ..models.trained import TrainedModel
-from ..run.fairseq_commands import RunFolder, flags
+from ..run.fairseq_commands import flags
+from ..run.folder import RunFolder
 from ..run.results import read_result
 
 

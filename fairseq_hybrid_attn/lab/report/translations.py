@@ -102,8 +102,8 @@ def read_test_set(first: Subject, subset: str, model: ModelOnText) -> TestSet:
     words = joined(sentences.source, model.subwords)
     if tokenised:
         words = _lines(tokenised[0], subset, count)
-    about = f"{' to '.join(trained.languages)}; {subset} set of "
-    about += f"{trained.prepared.name if trained.manifest else trained.binary}: {count:,} sentences"
+    corpus = trained.prepared.path.name if trained.manifest else trained.binary
+    about = f"{' to '.join(trained.languages)}; {subset} set of {corpus}: {count:,} sentences"
     sets = trained.manifest.tests if trained.manifest and subset == "test" else {}
     if sets:
         about += f" ({', '.join(f'{name} {size:,}' for name, size in sets.items())})"

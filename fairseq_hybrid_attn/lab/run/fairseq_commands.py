@@ -6,16 +6,19 @@ Commands are lists of words whose first is the program's name, as a user would t
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import UserError
 from ..config.settings import Settings
-from ..corpora.definition import GOLD_BASE, TEST_SETS
+from ..corpora.definition import GOLD_BASE, Corpus
+from ..corpora.prepared import PreparedFolder
 from ..corpora.words import base_language
 from ..files.writing import check_for_fairseq
+from ..scores import standard_scores
 from .devices import Devices, share_out
+from .folder import RunFolder
 
 USER_DIR = Path(__file__).resolve().parents[2]
 
@@ -39,87 +42,12 @@ WHOLE_SET = {"required-batch-size-multiple": 1}
 
 
 @dataclass(frozen=True)
-class PreparedCorpus:
-    folder: Path
-    source: str
-    target: str
-    subwords: str  # subword-nmt, sentencepiece or none
-    tokenizer: str  # of the target, as `fairseq-hybrid score` names it
-    lowercase: bool  # the model sees lower-cased text
-    scores: tuple[str, ...]
-    gold: bool = False  # it has hand-aligned sentences
-    named_tests: bool = False  # its test text consists of several sets
-
-    binary = property(lambda self: self.folder / "bin")
-    #: The same with word alignments of the training text.
-    aligned = property(lambda self: self.folder / "aligned")
-    #: The tokenised source sentences of the test set.
-    source_words = property(lambda self: self.folder / "tokenised" / f"test.{self.source}")
-
-    def gold_file(self, name: str) -> Path:
-        """A file of the hand-aligned sentences (see ``corpora/gold.py``)."""
-        return self.folder / "gold" / name
-
-    def reference(self, subset: str = "test") -> Path:
-        """The untouched translations of a set."""
-        return self.folder / "raw" / f"{subset}.{self.target}"
-
-    @property
-    def test_sets(self) -> Path | None:
-        """The file of the sets that the test text consists of, if they have names."""
-        return self.folder / "raw" / TEST_SETS if self.named_tests else None
-
-
-@dataclass(frozen=True)
-class RunFolder:
-    path: Path
-
-    checkpoints = property(lambda self: self.path / "checkpoints")
-    tensorboard = property(lambda self: self.path / "tensorboard")
-    trained = property(lambda self: self.path / "trained.json")
-    model = property(lambda self: self.path / "model.pt")
-    translation = property(lambda self: self.path / "translation")
-    hypotheses = property(lambda self: self.path / "hypotheses.txt")
-    score = property(lambda self: self.path / "score.json")
-    alignment_score = property(lambda self: self.path / "alignment.json")
-    alignment = property(lambda self: self.path / "gold.align")
-    gates = property(lambda self: self.path / "gates.json")
-    aligned_text = property(lambda self: self.path / "text")
-    curve = property(lambda self: self.path / "curve.json")
-    begun = property(lambda self: self.path / "begun.json")
-    result = property(lambda self: self.path / "result.json")
-    counts = property(lambda self: self.path / "counts.json.gz")
-    lock = property(lambda self: self.path / ".lock")
-    #: What prepares text for its model: a copy, so that it translates wherever it is.
-    for_model = property(
-        lambda self: [self.path / name for name in ("manifest.json", "bin", "subwords")]
-    )
-    #: What a run makes of a trained model, the last first.
-    following = property(
-        lambda self: [
-            *(self.result, self.counts, self.curve, self.path / "curve", self.gates),
-            *(self.alignment_score, self.alignment, self.score, self.hypotheses),
-            self.translation,
-        ]
-    )
-
-    def generated(self, subset: str = "test") -> Path:
-        return self.translation / f"generate-{subset}.txt"
-
-    def point(self, updates: int) -> RunFolder:
-        """Where a checkpoint of the curve is evaluated."""
-        return RunFolder(self.path / "curve" / str(updates))
-
-    def log(self, step: str) -> Path:
-        return self.path / "logs" / f"{step}.log"
-
-
-@dataclass(frozen=True)
 class RunCommands:
     """The command lines that make a run, or evaluate a checkpoint, in a folder."""
 
     settings: Settings
-    corpus: PreparedCorpus
+    recipe: Corpus
+    corpus: PreparedFolder
     folder: RunFolder
     devices: Devices
     user_dir: Path | None = None  # a folder of the user's, which imports this package
@@ -134,20 +62,21 @@ class RunCommands:
             "average": self.average(done),
             "generate": self.generate(),
             "score": self.score(),
-            **({"align": self.align()} if self.settings.align and self.corpus.gold else {}),
+            **({"align": self.align()} if self.settings.align and self.recipe.gold else {}),
             **({"gates": self.gates()} if self.settings.gates else {}),
         }
 
     def train(self, seed: int) -> list[str]:
         """fairseq-train; a second run resumes from its last checkpoint."""
-        settings, corpus, folder = self.settings, self.corpus, self.folder
+        settings, recipe, folder = self.settings, self.recipe, self.folder
         max_tokens, update_freq = share_out(settings.batch, self.devices.world)
+        data = self.corpus.aligned if settings.needs_alignments else self.corpus.binary
         return [
-            *("fairseq-train", str(corpus.aligned if settings.needs_alignments else corpus.binary)),
+            *("fairseq-train", str(data)),
             *flags(user_dir=self.user_dir or USER_DIR, task="translation_resumable"),
-            *flags(source_lang=corpus.source, target_lang=corpus.target),
+            *flags(source_lang=recipe.source, target_lang=recipe.target),
             *flags(settings.train),
-            *(_evaluation_of_bleu(corpus) if "eval-bleu" in settings.train else ()),
+            *(_evaluation_of_bleu(recipe) if "eval-bleu" in settings.train else ()),
             *flags(max_tokens=max_tokens, update_freq=update_freq, seed=seed),
             *_checkpoint_flags(settings),
             *flags(save_dir=folder.checkpoints, tensorboard_logdir=folder.tensorboard),
@@ -174,7 +103,7 @@ class RunCommands:
         of_task = {flag: train[flag] for flag in (*OF_TASK, "truncate-source") if flag in train}
         return generate_command(
             *(self.corpus.binary, self.folder.model, subset, results or self.folder.translation),
-            languages=(self.corpus.source, self.corpus.target),
+            languages=self.recipe.languages,
             search=flags(of_task | self.settings.generate),
             on_cpu=self.on_cpu,
             user_dir=self.user_dir,
@@ -183,26 +112,29 @@ class RunCommands:
     def score(self, subset: str = "test", scores: Sequence[str] = ()) -> list[str]:
         """fairseq-hybrid score of the translation against the untouched reference.
 
-        ``scores``: by default, those of the corpus.
+        ``scores``: by default, all of the recipe.
         """
-        corpus, folder = self.corpus, self.folder
+        recipe, corpus, folder = self.recipe, self.corpus, self.folder
+        reference = corpus.text("raw", subset, recipe.target)
+        named = subset == "test" and recipe.has_named_tests
         return [
             *("fairseq-hybrid", "score"),
-            *flags(generated=folder.generated(subset), reference=corpus.reference(subset)),
-            *flags(target_lang=corpus.target, subwords=corpus.subwords),
-            *flags(tokenizer=corpus.tokenizer, scores=",".join(scores or corpus.scores)),
-            *flags(test_sets=corpus.test_sets if subset == "test" else None),
-            *flags(lowercase=corpus.lowercase),
+            *flags(generated=folder.generated(subset), reference=reference),
+            *flags(target_lang=recipe.target, subwords=recipe.subwords.family),
+            *flags(tokenizer=recipe.tokenizer[recipe.target]),
+            *flags(scores=",".join(scores or all_scores(recipe))),
+            *flags(test_sets=corpus.test_sets if named else None),
+            *flags(lowercase=recipe.lowercase),
             *flags(json=folder.score, hypotheses_out=folder.hypotheses),
         ]
 
     def align(self) -> list[str]:
         """fairseq-hybrid align of the hand-aligned sentences, with error rates of all heads."""
-        corpus, folder = self.corpus, self.folder
+        recipe, folder, gold_file = self.recipe, self.folder, self.corpus.gold_file
         return [
             *("fairseq-hybrid", "align", str(folder.model), *flags(user_dir=self.user_dir)),
-            *flags(data=corpus.folder, source=corpus.gold_file(f"subwords.{corpus.source}")),
-            *flags(target=corpus.gold_file(f"subwords.{corpus.target}")),
+            *flags(data=self.corpus.path, source=gold_file(f"subwords.{recipe.source}")),
+            *flags(target=gold_file(f"subwords.{recipe.target}")),
             *flags(self.settings.align),
             *self._gold_flags(),
             *flags(table=True, output=folder.alignment, json=folder.alignment_score),
@@ -214,13 +146,13 @@ class RunCommands:
         """fairseq-hybrid gates: their means, by part of speech if there is a tagger."""
         from ..analysis.tags import TAGGERS  # here: no other command needs it
 
-        corpus, asked = self.corpus, dict(self.settings.gates)
+        asked = dict(self.settings.gates)
         if asked.get("tagger") == SOURCE:
-            source = base_language(corpus.source)
+            source = base_language(self.recipe.source)
             asked["tagger"] = source if source in TAGGERS else None
         return [
             *("fairseq-hybrid", "gates", str(self.folder.model), *flags(user_dir=self.user_dir)),
-            *flags(data=corpus.folder),
+            *flags(data=self.corpus.path),
             *flags(asked),
             *flags(json=self.folder.gates, max_tokens=GENERATE_TOKENS[self.devices.kind]),
             *flags(device="cpu" if self.on_cpu else None),
@@ -228,21 +160,22 @@ class RunCommands:
 
     def align_training(self) -> list[str]:
         """fairseq-hybrid align-training of the training text and the hand-aligned sentences."""
-        corpus, text = self.corpus, self.folder.aligned_text
+        recipe, text = self.recipe, self.folder.aligned_text
         return [
             *("fairseq-hybrid", "align-training"),
-            *flags(source_lang=corpus.source, target_lang=corpus.target, subwords=corpus.subwords),
+            *flags(source_lang=recipe.source, target_lang=recipe.target),
+            *flags(subwords=recipe.subwords.family),
             *flags(trainpref=text / "train", testpref=text / "gold", word_suffix="words"),
         ]
 
     def aer(self) -> list[str]:
         """fairseq-hybrid aer of what the aligner found in the hand-aligned sentences."""
-        corpus, folder = self.corpus, self.folder
+        recipe, folder, gold_file = self.recipe, self.folder, self.corpus.gold_file
         return [
             *("fairseq-hybrid", "aer", str(folder.aligned_text / "gold.words")),
             *self._gold_flags(),
-            *flags(source=corpus.gold_file(f"words.{corpus.source}")),
-            *flags(target=corpus.gold_file(f"words.{corpus.target}"), json=folder.alignment_score),
+            *flags(source=gold_file(f"words.{recipe.source}")),
+            *flags(target=gold_file(f"words.{recipe.target}"), json=folder.alignment_score),
         ]
 
     @property
@@ -252,6 +185,11 @@ class RunCommands:
 
     def _gold_flags(self) -> list[str]:
         return flags(gold=self.corpus.gold_file("links"), gold_base=GOLD_BASE)
+
+
+def all_scores(recipe: Corpus) -> tuple[str, ...]:
+    """The scores of a corpus, and the standard ones of its target language."""
+    return tuple(dict.fromkeys((*recipe.scores, *standard_scores(recipe.target))))
 
 
 def generate_command(
@@ -294,15 +232,15 @@ def flags(given: Mapping[str, object] | None = None, **more: object) -> list[str
     return words
 
 
-def shell(command: list[str]) -> str:
-    """A command for a shell, one flag per line."""
-    lines: list[str] = []
-    for word in map(shlex.quote, command):
-        if word.startswith("--") or not lines:
-            lines.append(word)
+def by_flag(command: Iterable[str], quote: Callable[[str], str] = shlex.quote) -> list[str]:
+    """A command for a shell: the program, and each flag with its values."""
+    parts: list[str] = []
+    for word in command:
+        if word.startswith("--") or not parts:
+            parts.append(quote(word))
         else:
-            lines[-1] += f" {word}"
-    return " \\\n    ".join(lines)
+            parts[-1] += f" {quote(word)}"
+    return parts
 
 
 def _checkpoint_flags(settings: Settings) -> list[str]:
@@ -323,16 +261,15 @@ def _checkpoint_flags(settings: Settings) -> list[str]:
     )
 
 
-def _evaluation_of_bleu(corpus: PreparedCorpus) -> list[str]:
+def _evaluation_of_bleu(recipe: Corpus) -> list[str]:
     """What ``--eval-bleu`` must know about the text."""
-    if corpus.tokenizer not in ("moses", "none", "given"):
-        raise UserError(
-            f"--eval-bleu: fairseq cannot undo {corpus.tokenizer}'s tokens during training"
-        )
-    marks = {"subword-nmt": "@@ ", "sentencepiece": "sentencepiece", "none": None}
+    tokenizer = recipe.tokenizer[recipe.target]
+    if tokenizer not in ("moses", "none", "given"):
+        raise UserError(f"--eval-bleu: fairseq cannot undo {tokenizer}'s tokens during training")
+    marks = {"subword-nmt": "@@ ", "sentencepiece": "sentencepiece"}
     return flags(
-        eval_bleu_detok="moses" if corpus.tokenizer == "moses" else None,
-        eval_bleu_remove_bpe=marks[corpus.subwords],
+        eval_bleu_detok="moses" if tokenizer == "moses" else None,
+        eval_bleu_remove_bpe=marks[recipe.subwords.family],
     )
 
 

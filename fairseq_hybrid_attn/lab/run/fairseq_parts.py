@@ -10,8 +10,9 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..corpora.definition import Subwords, load_corpus
-from ..corpora.manifest import NAME, Manifest, digest_of
-from ..corpora.subwords import model_name, splitter
+from ..corpora.manifest import Manifest, digest_of
+from ..corpora.prepared import PreparedFolder
+from ..corpora.subwords import splitter
 from ..corpora.tokenisers import detokeniser
 from ..corpora.words import MOSES_WORDS, join_subwords, looks_of
 from ..files.checksums import sha256
@@ -43,11 +44,11 @@ class Parts:
         return bool(self.codes or self.sentencepiece or self.tokenizer or self.lowercase)
 
     def check(self, data: Path) -> None:
-        told = f"{data} does not say how its text was"
+        unsaid = f"{data} does not say how its text was"
         if bool(self.codes) == bool(self.sentencepiece):
-            raise UserError(f"{told} split: give --codes or --sentencepiece")
+            raise UserError(f"{unsaid} split: give --codes or --sentencepiece")
         if not self.tokenizer:
-            raise UserError(f"{told} tokenised: give --tokenizer (moses, none, …)")
+            raise UserError(f"{unsaid} tokenised: give --tokenizer (moses, none, …)")
         for flag in ("codes", "sentencepiece", "tokenizer"):
             if len(getattr(self, flag)) > 2:
                 raise UserError(f"--{flag}: give one, or the source's and the target's")
@@ -64,14 +65,15 @@ def write_preparation(trained: TrainedModel, parts: Parts, folder: Path) -> None
         joint=len(given) == 1,
         joined_dictionary=one,
     )
-    for name in ("bin", "subwords"):
-        (folder / name).mkdir(parents=True)
+    made = PreparedFolder(folder)
+    for part in (made.binary, made.subwords):
+        part.mkdir(parents=True)
     for path in trained.dictionaries.values():
-        shutil.copyfile(path, folder / "bin" / path.name)
+        shutil.copyfile(path, made.binary / path.name)
     for path, language in zip(given, trained.languages, strict=False):
         if parts.sentencepiece:
             splitter(subwords.kind, path)
-        _copy_codes(path, folder / "subwords" / model_name(subwords, language))
+        _copy_codes(path, made.splitter(subwords, language))
     corpus = replace(
         load_corpus("own", CONFIGS),
         name=trained.binary.resolve().name,
@@ -83,7 +85,7 @@ def write_preparation(trained: TrainedModel, parts: Parts, folder: Path) -> None
         tokenizer={source: parts.tokenizer[0], target: parts.tokenizer[-1]},
         subwords=subwords,
     )
-    made = {path.relative_to(folder).as_posix(): sha256(path) for path in folder.glob("*/*")}
+    files = {path.relative_to(folder).as_posix(): sha256(path) for path in folder.glob("*/*")}
     unknown: dict = {
         name: {} for name in ("counts", "tests", "expected", "differences", "dropped", "archives")
     }
@@ -95,13 +97,13 @@ def write_preparation(trained: TrainedModel, parts: Parts, folder: Path) -> None
         subwords=asdict(subwords),
         tokenizer=corpus.tokenizer,
         lowercase=corpus.lowercase,
-        files=made,
+        files=files,
         versions={},
         recipe=corpus.resolved(),
-        digest=digest_of(corpus, made),
+        digest=digest_of(corpus, files),
         **unknown,
     )
-    write_json(folder / NAME, asdict(manifest), sort_keys=True)
+    write_json(made.manifest, asdict(manifest), sort_keys=True)
 
 
 def _copy_codes(path: Path, copy: Path) -> None:

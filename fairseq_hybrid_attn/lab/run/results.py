@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from ..files.json_files import read_json
 from ..files.typed import read
+from ..scores.counts import Score
 
 #: Digests of what a run was begun with, in parts (see ``status.py``).
 Identity = dict[str, dict[str, str | None]]
@@ -17,8 +19,8 @@ def read_begun(path: Path) -> dict | None:
     begun = read_json(path)
     if begun is None and not path.exists():
         return None
-    told = f"{path} does not say what a run was begun with; delete its folder"
-    read(Identity, begun.get("identity") if isinstance(begun, dict) else None, told)
+    message = f"{path} does not say what a run was begun with; delete its folder"
+    read(Identity, begun.get("identity") if isinstance(begun, dict) else None, message)
     return begun
 
 
@@ -26,6 +28,11 @@ def read_begun(path: Path) -> dict | None:
 class StoredScore:
     value: float
     signature: str
+
+
+def as_stored(scores: Mapping[str, Score]) -> dict[str, dict]:
+    """Scores as a result has them, without the counts behind them."""
+    return {name: asdict(StoredScore(one.value, one.signature)) for name, one in scores.items()}
 
 
 @dataclass(frozen=True)

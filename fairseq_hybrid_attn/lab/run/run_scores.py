@@ -39,27 +39,27 @@ from ..files.writing import atomic_write
 from ..scores import Group
 from ..scores.counts import Score, SentenceCounts
 from ..scores.lengths import word_counts
-from .fairseq_commands import RunFolder
+from .folder import RunFolder
 from .training_log import read_log
 from .workspace import Run
 
-GATE = "gate"
-SHARE = "share"  # the name of attention.fusion.LOCAL_SHARE
 VALID_LOSS = "valid_loss"
 
 
-def scores_of(folder: RunFolder) -> dict:
-    """``scores`` of a run, or of a checkpoint of its curve, and how many ``sentences`` it has."""
-    scores = {**read_scores(folder.score), **error_rates(folder), **read_gates(folder.gates)}
-    plain = {name: {"value": one.value, "signature": one.signature} for name, one in scores.items()}
-    return {"scores": plain, "sentences": (read_json(folder.score) or {}).get("sentences", 0)}
+def scores_of(folder: RunFolder) -> dict[str, Score]:
+    """The scores of a run, or of a checkpoint of its curve."""
+    return {**read_scores(folder.score), **error_rates(folder), **read_scores(folder.gates)}
 
 
 def read_scores(path: Path) -> dict[str, Score]:
-    """The scores in what ``score``, ``align`` or (of one alignment) ``aer`` wrote to --json."""
+    """The scores in what `score`, `align`, or (of one) `aer` or `gates` wrote to --json."""
     content = read_json(path) or {"scores": {}}
     if "systems" in content:
         (content,) = content["systems"].values()
+    if "models" in content:
+        (content,) = content["models"]
+    if "scores" not in content:
+        raise UserError(f"{path} is of an older version; delete it")
     return {name: Score.of_dict(score) for name, score in content["scores"].items()}
 
 
@@ -69,38 +69,13 @@ def error_rates(folder: RunFolder) -> dict[str, Score]:
     return {name: score for name, score in found.items() if name.partition(".")[0] == AER}
 
 
-def valid_losses(log: Path) -> dict[int, dict]:
-    """The losses on the validation set that a training logged, by updates, as scores."""
+def valid_losses(log: Path) -> dict[int, Score]:
+    """The losses on the validation set that a training logged, by updates."""
     return {
-        updates: {"value": values["loss"], "signature": "bits a token, by fairseq-train"}
+        updates: Score(values["loss"], "bits a token, by fairseq-train")
         for updates, values in read_log(log).validation.get("valid", {}).items()
         if math.isfinite(values.get("loss", math.nan))
     }
-
-
-def read_gates(path: Path) -> dict[str, Score]:
-    """The means in what ``gates`` wrote with ``--json``, by name, except those of single heads."""
-    report = read_json(path)
-    if report is None:
-        return {}
-    (model,) = report["models"]
-    rows = [row for row in model["rows"] if row["head"] is None]
-    found: dict[str, Score] = {}
-    if model["share"] is not None:
-        positions = sum(row["positions"] for row in rows)
-        found[GATE] = Score(model["share"], f"{SHARE}|positions:{positions}")
-    for row in (*rows, *model["tag_rows"]):
-        parts = [GATE, row["kind"], str(row["layer"])]
-        if row["gate"] != SHARE:
-            parts.append(row["branch"])
-        how = f"{row['gate']}|branch:{row['branch']}"
-        if "tag" in row:
-            parts.append(row["tag"])
-            how += f"|words:{row['words']}|tags:{report['tags']}"
-        else:
-            how += f"|positions:{row['positions']}"
-        found[".".join(parts)] = Score(row["mean"], how)
-    return found
 
 
 @dataclass(frozen=True)
@@ -165,8 +140,8 @@ def counts_of(folder: RunFolder) -> dict:
 
 
 def _source_words(run: Run) -> list[int] | None:
-    source, recipe = run.prepared_corpus.source, run.recipe
-    path = run.prepared_corpus.source_words
+    source, recipe = run.recipe.source, run.recipe
+    path = run.corpus.text("tokenised", "test", source)
     if not path.exists() or (not has_spaces(source) and recipe.tokenizer[source] == "none"):
         return None
     return word_counts(read_lines(path))

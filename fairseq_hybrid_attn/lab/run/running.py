@@ -14,16 +14,19 @@ from ...errors import UserError
 from ..config.settings import WEIGHTS_OF
 from ..corpora.pipeline import prepare
 from ..files import provenance
-from ..files.checkpoints import read_checkpoint, repair
+from ..files.checkpoints import parameters_of, read_checkpoint, repair
 from ..files.checkpoints import updates as updates_of
 from ..files.deleting import check_inside, delete
 from ..files.json_files import read_json, write_json
 from ..files.processes import at_work, default_workers, locked, run_program
 from ..files.writing import atomic_write, say
+from ..scores.counts import Score
 from .checks import check_run
+from .curve import write_curve
 from .devices import Devices, without_launcher
-from .fairseq_commands import RunCommands, RunFolder
-from .results import read_begun
+from .fairseq_commands import RunCommands
+from .folder import RunFolder
+from .results import as_stored, read_begun
 from .run_scores import VALID_LOSS, scores_of, valid_losses, write_counts
 from .status import begin, changes, devices_of
 from .training_log import duration, last_record, parameters, progress_line
@@ -80,7 +83,7 @@ class RunInProgress:
                     self.step("curve", [folder.curve], self.evaluate_curve)
             self.step("result", [folder.result], self.write_result)
 
-    def evaluate(self, folder: RunFolder, subset: str, told: str = "") -> None:
+    def evaluate(self, folder: RunFolder, subset: str, prefix: str = "") -> None:
         commands = self.commands(folder)
 
         def translate() -> None:
@@ -91,15 +94,15 @@ class RunInProgress:
             unfinished.translation.rename(folder.translation)
             delete(unfinished.path, self.run.workspace.runs)
 
-        self.step(f"{told}translate", [folder.translation], translate)
+        self.step(f"{prefix}translate", [folder.translation], translate)
         # At checkpoints of a curve, the recipe's alone: of bad translations, TER takes minutes.
         at_end = folder == self.folder
-        scores = self.run.prepared_corpus.scores if at_end else self.run.recipe.scores
+        scores = () if at_end else self.run.recipe.scores
         makes, command = [folder.score, folder.hypotheses], commands.score(subset, scores)
-        self.program("score", makes, command, folder, told)
+        self.program("score", makes, command, folder, prefix)
         if self.run.measures_alignment:
             makes = [folder.alignment_score, folder.alignment]
-            self.program("align", makes, commands.align(), folder, told)
+            self.program("align", makes, commands.align(), folder, prefix)
 
     def commands(self, folder: RunFolder | None = None) -> RunCommands:
         return self.run.commands(self.devices, folder)
@@ -118,11 +121,11 @@ class RunInProgress:
         makes: list[Path],
         command: list[str],
         folder: RunFolder | None = None,
-        told: str = "",
+        prefix: str = "",
     ) -> None:
         """A step that runs a program, which itself writes only complete files."""
         log = name.replace(" ", "-")
-        self.step(f"{told}{name}", makes, lambda: self.run_program(log, command, folder))
+        self.step(f"{prefix}{name}", makes, lambda: self.run_program(log, command, folder))
 
     def train(self) -> None:
         """Train to the end, from the last whole checkpoint if there is one."""
@@ -163,8 +166,8 @@ class RunInProgress:
         if model and not self.folder.trained.exists():
             from .fine_tuning import check_dictionaries  # which imports torch
 
-            corpus = self.run.prepared_corpus
-            check_dictionaries(Path(str(model)), corpus.binary, (corpus.source, corpus.target))
+            languages = self.run.recipe.languages
+            check_dictionaries(Path(str(model)), self.run.corpus.binary, languages)
 
     def train_here(self, log: str = "train") -> None:
         self._say(f"trains on {self.devices}")
@@ -187,31 +190,33 @@ class RunInProgress:
         interval = self.run.settings.curve_interval
         subset = self.run.settings.checkpoints.curve_on
         losses = valid_losses(self.folder.log("train"))
-        saved = numbered_checkpoints(self.folder.checkpoints)
-        curve = []
-        for updates in (updates for updates in sorted(saved) if updates % interval == 0):
+
+        def score(updates: int, checkpoint: Path) -> dict[str, Score]:
             folder = self.folder.point(updates)
             folder.path.mkdir(parents=True, exist_ok=True)
             delete(folder.model, self.run.workspace.runs)
-            folder.model.symlink_to(saved[updates].resolve())
+            folder.model.symlink_to(checkpoint.resolve())
             self.evaluate(folder, subset, f"update {updates}: ")
             delete(folder.model, self.run.workspace.runs)  # its checkpoint will be gone
             loss = {VALID_LOSS: losses[updates]} if updates in losses else {}
-            curve.append({"updates": updates, "scores": {**scores_of(folder)["scores"], **loss}})
-        write_json(self.folder.curve, {"curve": curve, "curve_set": subset})
+            return scores_of(folder) | loss
+
+        saved = numbered_checkpoints(self.folder.checkpoints).items()
+        chosen = {updates: path for updates, path in saved if updates % interval == 0}
+        write_curve(self.folder.curve, subset, chosen, score)
 
     def align_by_aligner(self) -> None:
         """Align training text and hand-aligned sentences together by the statistical aligner."""
-        corpus, folder = self.run.prepared_corpus, self.folder
-        if not corpus.gold:
+        corpus, folder = self.run.corpus, self.folder
+        if not self.run.recipe.gold:
             raise UserError(
                 f"{self.run.settings.aligner} is measured on hand-aligned sentences, and this text "
                 "has none"
             )
         folder.aligned_text.mkdir(exist_ok=True)
-        for language in (corpus.source, corpus.target):
+        for language in self.run.recipe.languages:
             texts = {
-                "train": corpus.folder / "subwords" / f"train.{language}",
+                "train": corpus.text("subwords", "train", language),
                 "gold": corpus.gold_file(f"subwords.{language}"),
             }
             for name, text in texts.items():
@@ -308,7 +313,8 @@ def make_result(run: Run, devices: Devices) -> dict:
         "epoch": trained["epoch"],
         "training_seconds": trained["training_seconds"],
         "parameters": _parameters(run),
-        **scores_of(folder),
+        "scores": as_stored(scores_of(folder)),
+        "sentences": (read_json(folder.score) or {}).get("sentences", 0),
         **(read_json(folder.curve) or {}),
         "devices": trained["devices"],
         "hardware": trained["hardware"],
@@ -323,10 +329,7 @@ def _parameters(run: Run) -> int:
         return 0
     if run.settings.updates != 0:
         return parameters(run.folder.log("train"))
-    weights = read_checkpoint(run.folder.model)["model"]
-    buffers = ("version", "_float_tensor")
-    sizes = {w.data_ptr(): w.numel() for name, w in weights.items() if not name.endswith(buffers)}
-    return sum(sizes.values())  # those that are shared are counted once
+    return parameters_of(read_checkpoint(run.folder.model))
 
 
 def training_summary(folder: RunFolder) -> dict:

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..config.settings import WEIGHTS_OF
-from ..corpora.manifest import copy_for_model
+from ..corpora.prepared import PreparedFolder
 from ..files.deleting import delete
 from ..files.json_files import write_json
 from ..files.processes import error_in
 from .devices import GPU_PRECISIONS, Devices
-from .fairseq_commands import RunFolder
 from .finding import FOLLOWING, TRAINING, same_elsewhere
+from .folder import RunFolder
 from .results import read_begun, read_result
 from .workspace import Run
 
@@ -254,7 +254,7 @@ def begin(run: Run, devices: Devices) -> None:
     if not run.settings.aligner:
         for path in folder.for_model:
             delete(path, inside)
-        copy_for_model(run.corpus_folder, folder.path)
+        PreparedFolder(run.corpus_folder).copy_for_model(folder.path)
     write_json(folder.begun, content)
 
 

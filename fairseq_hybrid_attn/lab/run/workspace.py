@@ -12,14 +12,15 @@ from ..config.settings import FULL, WEIGHTS_OF, Profile, Settings, load_profile
 from ..corpora.definition import Corpus, load_corpus, with_options
 from ..corpora.manifest import Manifest, read_manifest
 from ..corpora.own import own_corpus, texts_of
+from ..corpora.prepared import PreparedFolder
 from ..files.checksums import sha256
 from ..files.text import lines
 from ..files.writing import check_for_fairseq
 from ..files.yaml_files import CONFIGS
-from ..scores import standard_scores
 from .devices import Devices
-from .fairseq_commands import PreparedCorpus, RunCommands, RunFolder
+from .fairseq_commands import RunCommands
 from .finding import label_of
+from .folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -232,19 +233,8 @@ class Run:
         return manifest.alignments is not None or not self.settings.needs_alignments
 
     @property
-    def prepared_corpus(self) -> PreparedCorpus:
-        recipe = self.recipe
-        return PreparedCorpus(
-            folder=self.corpus_folder,
-            source=recipe.source,
-            target=recipe.target,
-            subwords=recipe.subwords.family,
-            tokenizer=recipe.tokenizer[recipe.target],
-            lowercase=recipe.lowercase,
-            scores=tuple(dict.fromkeys((*recipe.scores, *standard_scores(recipe.target)))),
-            gold=recipe.gold is not None,
-            named_tests=recipe.has_named_tests,
-        )
+    def corpus(self) -> PreparedFolder:
+        return PreparedFolder(self.corpus_folder)
 
     @property
     def measures_alignment(self) -> bool:
@@ -258,7 +248,8 @@ class Run:
     def commands(self, devices: Devices, folder: RunFolder | None = None) -> RunCommands:
         """Its command lines, or those for a checkpoint in another folder."""
         where = folder or self.folder, devices, self.workspace.user_dir
-        return RunCommands(self.settings, self.prepared_corpus, *where, by_share=self.is_own)
+        of = self.settings, self.recipe, self.corpus
+        return RunCommands(*of, *where, by_share=self.is_own)
 
 
 @cache

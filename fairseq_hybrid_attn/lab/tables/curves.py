@@ -24,7 +24,7 @@ from ..figures import style
 from ..files.json_files import parse_json
 from ..files.tabular import Grid
 from ..files.typed import read
-from ..run.fairseq_commands import RunFolder
+from ..run.folder import RunFolder
 from ..run.results import CurvePoint, StoredScore
 from ..run.training_log import TrainingLog, read_log
 from ..scores import lower_is_better

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..corpora.definition import is_test, read_test_sets
-from ..corpora.manifest import FOR_MODEL
 from ..corpora.own import texts_of
 from ..files.checksums import digest, sha256
 from ..files.text import count_lines, read_lines, write_lines
 from ..models.trained import find_model, how_to_export
 from ..plan.plan import Plan
+from ..run.fairseq_commands import all_scores
 from ..scores.generate_output import warn_if_not_text
 from ..scores.metrics import build_metric, check_parallel, score_sets
 from .measuring import GIVEN, Number, TableNumbers, compared, numbers_of
@@ -95,12 +95,12 @@ def _sentences(flag: str, plan: Plan) -> int:
 
 def _rows(given: Given, plan: Plan, device: str) -> list[Number]:
     """The numbers of what was given, scored as the plan's runs are."""
-    corpus, found = plan.runs[0].prepared_corpus, []
-    references = read_lines(corpus.reference())
-    sets = read_test_sets(corpus.test_sets, len(references)) if corpus.test_sets else {}
+    corpus, recipe, found = plan.runs[0].corpus, plan.runs[0].recipe, []
+    references = read_lines(corpus.text("raw", "test", recipe.target))
+    sets = read_test_sets(corpus.test_sets, len(references)) if recipe.has_named_tests else {}
     shown = {column.score for column in plan.table.columns}
-    names = [name for name in corpus.scores if name in shown]
-    metrics = [build_metric(name, corpus.target, corpus.lowercase) for name in names]
+    names = [name for name in all_scores(recipe) if name in shown]
+    metrics = [build_metric(name, recipe.target, recipe.lowercase) for name in names]
     for name, paths in given.items():
         more = itertools.count(max(plan.seeds) + 1)
         scores = {}
@@ -118,9 +118,9 @@ def _translated(model: Path, plan: Plan, device: str) -> list[str]:
     from ..models.translator import Translator  # here: it imports torch, which takes seconds
 
     run, trained = plan.runs[0], find_model(model)
-    source = run.prepared_corpus.folder / "raw" / f"test.{run.recipe.source}"
+    source = run.corpus.text("raw", "test", run.recipe.source)
     search = run.settings.generate
-    parts = [path for name in FOR_MODEL for path in sorted(trained.prepared.glob(name))]
+    parts = trained.prepared.of_model
     key = digest([*map(sha256, (trained.checkpoint, source, *parts)), search])
     kept = plan.workspace.root / "given" / f"{key[:16]}.txt"
     if not kept.exists():

@@ -238,6 +238,9 @@ def test_command(in_data, analyse, capsys):
     assert counts == {"A": 3, "B": 3}
     # Subwords of the three sentences, and their end symbols.
     assert first["rows"][0]["positions"] == 12
+    assert first["scores"]["gate"]["value"] == first["share"]
+    tagged = first["scores"]["gate.encoder.1.A"]["signature"]
+    assert tagged == "share|branch:local|words:3|tags:tags"
     assert (in_data / "gates.png").read_bytes().startswith(b"\x89PNG")
 
 

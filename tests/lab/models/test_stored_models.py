@@ -16,14 +16,13 @@ import fairseq_hybrid_attn
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.commands import translate
 from fairseq_hybrid_attn.lab.commands.command_line import main
-from fairseq_hybrid_attn.lab.commands.export import EXAMPLES_HEAD, card
 from fairseq_hybrid_attn.lab.corpora.definition import load_corpus
 from fairseq_hybrid_attn.lab.corpora.words import split_words
 from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
 from fairseq_hybrid_attn.lab.models.sentences import Sentences
 from fairseq_hybrid_attn.lab.models.trained import corpus_like, find_model
+from fairseq_hybrid_attn.lab.run.exporting import EXAMPLES_HEAD, card
 from fairseq_hybrid_attn.lab.run.fairseq_commands import generate_command
-from fairseq_hybrid_attn.lab.scores.counts import Score
 
 MODELS = sorted(path for path in (Path(USER_DIR).parent / "models").iterdir() if path.is_dir())
 FIRST, HYSAN = MODELS[1], MODELS[0]
@@ -40,19 +39,15 @@ def examples(model: Path) -> dict[str, str]:
 def test_a_card_shows_every_sentence_as_it_is():
     about = SimpleNamespace(
         **{"source": "de", "target": "en", "corpus": "own", "counts": {"train": 2, "test": 2}},
-        **{"recipe": {"licence": None}, "tokenizer": {"de": "moses"}},
+        **{"recipe": {"licence": None, "scores": ["bleu"]}, "tokenizer": {"de": "moses"}},
     )
     how = {"settings": {"train": {}}, "search": {"beam": 4}}
     trained = SimpleNamespace(treatment=about, **how)
-    model = SimpleNamespace(parameters=lambda: [])
     result = {"name": "own/x/y/bleu/seed1", "paper": "own", "table": "x", "label": "few@text"}
     result |= {"row": "y", "column": "bleu", "seed": 1}
-    told = card(
-        SimpleNamespace(trained=trained, model=model),
-        *(Path("model"), "transformer", {"bleu": Score(1.0, "nrefs:1|case:mixed")}),
-        [("ja | nein", "yes"), ("ja | nein", "no")],
-        result,
-    )
+    result |= {"scores": {"bleu": {"value": 1.0, "signature": "nrefs:1|case:mixed"}}}
+    examples = [("ja | nein", "yes"), ("ja | nein", "no")]
+    told = card(trained, {"model": {}, "cfg": {}}, Path("model"), examples, result)
     assert told.count("| ja \\| nein | ") == 2 and "`nrefs:1\\|case:mixed`" in told
 
 

@@ -69,7 +69,11 @@ def test_a_model_that_is_handed_on_needs_nothing_else(place, exported, tmp_path)
     text = read_lines(place / "text/test.de")
     translations = [best.text for (best,) in fairseq_hybrid_attn.load(moved).translate(text)]
     score = build_metric("bleu", "en").score(translations, read_lines(place / "text/test.en"))
-    assert f"| bleu | {score.value:.2f} |" in (moved / "README.md").read_text()
+    card = (moved / "README.md").read_text()
+    result = json.loads((place / "run/result.json").read_text())
+    assert f"| bleu | {result['scores']['bleu']['value']:.2f} |" in card
+    assert score.value == pytest.approx(result["scores"]["bleu"]["value"], abs=1)  # rounded
+    assert f"| {text[0]} | {read_lines(place / 'run/hypotheses.txt')[0]} |" in card
     assert str(place) not in "".join(path.read_text() for path in moved.glob("*.[jm][sd]*"))
 
 

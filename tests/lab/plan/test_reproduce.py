@@ -21,7 +21,7 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.files.json_files import read_json
 from fairseq_hybrid_attn.lab.run.devices import Devices
-from fairseq_hybrid_attn.lab.run.fairseq_commands import RunFolder
+from fairseq_hybrid_attn.lab.run.folder import RunFolder
 from fairseq_hybrid_attn.lab.run.running import make_result
 
 
@@ -98,7 +98,7 @@ def test_result_can_be_traced_and_its_score_repeated(reproduced, place):
     layers = (attention + ffn + 2 * norm) + (2 * attention + ffn + 3 * norm)
     assert found["parameters"] == symbols * 32 + layers
     assert "--max-tokens 150 --update-freq 2 " in " ".join(found["commands"]["train"])
-    reference = run.prepared_corpus.reference()
+    reference = run.corpus.text("raw", "test", run.recipe.target)
     assert read_lines(reference) == read_lines(place / "text/test.en")
     printed = sacrebleu_command(reference, "-i", run.folder.hypotheses)
     assert round(found["scores"]["bleu"]["value"], 12) == printed["score"]

@@ -21,11 +21,11 @@ from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.commands.model_flags import names_of
 from fairseq_hybrid_attn.lab.files.checksums import sha256
 from fairseq_hybrid_attn.lab.models.trained import find_model
-from fairseq_hybrid_attn.lab.report import translating
 from fairseq_hybrid_attn.lab.report.findings import curves_of
 from fairseq_hybrid_attn.lab.report.subjects import Request, find_subject
 from fairseq_hybrid_attn.lab.report.translations import SentenceScores, extremes
-from fairseq_hybrid_attn.lab.run.fairseq_commands import RunFolder
+from fairseq_hybrid_attn.lab.run import translating
+from fairseq_hybrid_attn.lab.run.folder import RunFolder
 from fairseq_hybrid_attn.lab.scores.statistics import Estimate
 
 REFERENCE = ["the house is there", "yes it is", "so it is said", "I like cats and dogs"]

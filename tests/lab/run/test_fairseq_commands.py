@@ -7,13 +7,11 @@ import pytest
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.config.settings import resolve
+from fairseq_hybrid_attn.lab.corpora.definition import Corpus, Subwords
+from fairseq_hybrid_attn.lab.corpora.prepared import PreparedFolder
 from fairseq_hybrid_attn.lab.run.devices import Devices
-from fairseq_hybrid_attn.lab.run.fairseq_commands import (
-    PreparedCorpus,
-    RunCommands,
-    RunFolder,
-    generate_command,
-)
+from fairseq_hybrid_attn.lab.run.fairseq_commands import RunCommands, generate_command
+from fairseq_hybrid_attn.lab.run.folder import RunFolder
 
 UPDATES = {"unit": "update", "every": 10, "average": 5}
 RAW = {
@@ -27,19 +25,19 @@ FOLDER = RunFolder(Path("/run"))
 CPU = Devices("cpu")
 
 
-CORPUS = PreparedCorpus(
-    *(Path("/corpus"), "de", "en", "subword-nmt", "moses"),
-    lowercase=False,
-    scores=("bleu", "tokenised_bleu"),
+RECIPE = Corpus(
+    *("toy", "de", "en", "own", {"de": "moses", "en": "moses"}),
+    subwords=Subwords("subword-nmt", size=100),
 )
+CORPUS = PreparedFolder(Path("/corpus"))
 
 
-def commands(devices=CPU, corpus=CORPUS, **changed):
-    return RunCommands(resolve({**RAW, **changed}, "here"), corpus, FOLDER, devices)
+def commands(devices=CPU, recipe=RECIPE, **changed):
+    return RunCommands(resolve({**RAW, **changed}, "here"), recipe, CORPUS, FOLDER, devices)
 
 
-def train(devices=CPU, corpus=CORPUS, **changed):
-    return " ".join(commands(devices, corpus, **changed).train(seed=7))
+def train(devices=CPU, recipe=RECIPE, **changed):
+    return " ".join(commands(devices, recipe, **changed).train(seed=7))
 
 
 def test_a_users_folder_takes_the_place_of_ours():
@@ -83,11 +81,11 @@ def test_gnmts_penalty_has_its_task_however_it_is_given(words):
 def test_bleu_during_training_undoes_tokens_and_subwords():
     by_bleu = {"train": {"max-update": 100, "eval-bleu": True}}
     assert "--eval-bleu-detok moses --eval-bleu-remove-bpe @@ " in train(**by_bleu)
-    pieces = replace(CORPUS, subwords="sentencepiece", tokenizer="none")
-    made = train(corpus=pieces, **by_bleu)
+    pieces = Subwords("sentencepiece-bpe", size=100)
+    made = train(recipe=replace(RECIPE, subwords=pieces, tokenizer={"en": "none"}), **by_bleu)
     assert "--eval-bleu-remove-bpe sentencepiece" in made and "--eval-bleu-detok" not in made
     with pytest.raises(UserError, match="mecab"):
-        train(corpus=replace(CORPUS, tokenizer="mecab"), **by_bleu)
+        train(recipe=replace(RECIPE, tokenizer={"en": "mecab"}), **by_bleu)
 
 
 def test_settings_cannot_give_what_the_commands_derive():

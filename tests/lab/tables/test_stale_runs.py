@@ -21,8 +21,9 @@ HERE = ("reproduce", "toy/table1", "--columns", "bleu", "--device", "cpu")
 def stale(made):
     """Runs of which that of the row "ours" was made with other settings."""
     made.make_stale(made.run("ours"))
+    binary = made.run("ours").corpus.binary
     for language in ("de", "en"):
-        write_lines(made.run("ours").prepared_corpus.binary / f"dict.{language}.txt", ["a 1"])
+        write_lines(binary / f"dict.{language}.txt", ["a 1"])
     return made
 
 

@@ -11,7 +11,8 @@ from ..files.processes import run_program
 from ..files.stages import Stage, Stages
 from ..files.writing import make_folder
 from ..models.on_text import note
-from ..run.fairseq_commands import RunFolder, generate_command
+from .fairseq_commands import generate_command
+from .folder import RunFolder
 
 
 def translated(
@@ -19,7 +20,7 @@ def translated(
 ) -> tuple[list[str], Path]:
     """The command that translates a set into a folder, and its output, kept or made.
 
-    ``how`` is as for :func:`..run.fairseq_commands.generate_command`.
+    ``how`` is as for :func:`.generate_command`.
     """
     data, model, log = data.resolve(), model.resolve(), folder.log("translate")
     command = generate_command(data, model, subset, folder.translation, **how)

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
             check_cpu_precision(args.precision)
         devices = Devices(kind, args.devices, (), 1, args.precision, args.compile)
     else:
-        devices = slots(args.device, 1, 1, 1, args.precision, args.compile)[0]
+        devices = slots(args.device, jobs=1, precision=args.precision, compile=args.compile)[0]
     devices = devices_of(asked, devices)
     print(f"# {asked.name} ({asked.label})")
     table, _, row = args.row.rpartition("/")

@@ -19,19 +19,18 @@ import itertools
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
 from ..files.processes import stop_at_signals
 from ..models.trained import find_model
-from ..plan.doing import Doing, own_plan
-from ..plan.plan import Plan, make_plans
+from ..plan.execution import Execution
+from ..plan.plan import Plan, make_plans, own_plan
 from ..run.devices import Devices, launcher, of_launched
 from ..run.running import RunInProgress
 from ..run.status import State, check_begun
 from ..tables.comparing import compare, reproduce
-from .workspace_flags import SIZES, add_own, add_running, doing, shared, workspace
+from .workspace_flags import SIZES, add_own, add_running, execution, sizes, workspace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    how, system, flags = doing(args), args.row, args.others
+    how, system, flags = execution(args), args.row, args.others
     if system and "/" in system:
         plan = plan_of_row(args)
     else:
@@ -67,9 +66,16 @@ def run(args: argparse.Namespace) -> None:
             )
         if args.column:
             raise UserError("--column is of a table's row; leave it out")
-        place = workspace(args, by_size=model is None)
-        what = replace(shared(args, flags, model), inherits=args.row is None)
-        plan = own_plan(place, [system], args.seeds, args.name, what)
+        plan = own_plan(
+            workspace(args, by_size=model is None),
+            [system],
+            seeds=args.seeds,
+            name=args.name,
+            flags=flags,
+            given=sizes(args),
+            model=model,
+            inherits=args.row is None,
+        )
     alone = how.prepare_only or how.dry_run or how.slurm
     if launched := {} if alone else launcher(os.environ):
         if how.redo or args.write:
@@ -103,7 +109,7 @@ def plan_of_row(args: argparse.Namespace) -> Plan:
     return plan
 
 
-def train_launched(plan: Plan, launched: Mapping[str, str], how: Doing) -> None:
+def train_launched(plan: Plan, launched: Mapping[str, str], how: Execution) -> None:
     """Be one of the processes, a device each, that torchrun or SLURM has started for a run."""
     devices = of_launched(launched, how.device, how.precision, how.compile)
     # All processes check before any of them starts: if one alone stopped here, the others

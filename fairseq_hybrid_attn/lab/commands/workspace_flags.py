@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import UserError
 from ..files.yaml_files import CONFIGS
-from ..models.trained import TrainedModel
 from ..plan import cluster_jobs
-from ..plan.doing import Doing, Shared
+from ..plan.execution import Execution
 from ..plan.plan import Plan, make_plans
 from ..run.workspace import OwnText, Workspace, make_workspace
 from .flags import add_device, add_text, positive
@@ -39,8 +37,14 @@ def workspace(args: argparse.Namespace, by_size: bool = False) -> Workspace:
         text = OwnText(tuple(args.text), args.source_lang, args.target_lang)
     elif args.source_lang or args.target_lang:
         raise UserError("--source-lang and --target-lang are for --text only")
-    where = args.profile, args.configs, args.user_dir
-    return make_workspace(args.output, text, *where, by_size=by_size)
+    return make_workspace(
+        args.output,
+        text,
+        profile=args.profile,
+        configs=args.configs,
+        user_dir=args.user_dir,
+        by_size=by_size,
+    )
 
 
 def add_row(parser: argparse.ArgumentParser) -> None:
@@ -122,11 +126,19 @@ def add_running(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, type=positive, default=default, metavar="N", help=help_text)
 
 
-def doing(args: argparse.Namespace) -> Doing:
-    return Doing(
-        *(args.device, args.gpus_per_run, args.jobs, args.threads, args.precision),
-        args.compile,
-        *(args.dry_run, args.prepare_only, args.redo, args.keep_checkpoints, args.downloads),
+def execution(args: argparse.Namespace) -> Execution:
+    return Execution(
+        device=args.device,
+        gpus=args.gpus_per_run,
+        jobs=args.jobs,
+        threads=args.threads,
+        precision=args.precision,
+        compile=args.compile,
+        dry_run=args.dry_run,
+        prepare_only=args.prepare_only,
+        redo=args.redo,
+        keep_checkpoints=args.keep_checkpoints,
+        downloads=args.downloads,
         slurm=cluster_jobs.options(args),
     )
 
@@ -145,19 +157,18 @@ def add_own(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("of your text, besides fairseq-train's flags after --")
     text = "of the comparison (default: systems)"
     group.add_argument("--name", metavar="NAME", help=text)
-    for flag, (_, _, told) in SIZES.items():
-        told = f"{told} (default: the profile's)"
-        group.add_argument(f"--{flag}", type=positive, metavar="N", help=told)
+    for flag, (_, _, meaning) in SIZES.items():
+        text = f"{meaning} (default: the profile's)"
+        group.add_argument(f"--{flag}", type=positive, metavar="N", help=text)
     text = "write the table to a .md, .csv or .json too, or the page of report, .html; repeatable"
     group.add_argument("--write", type=Path, action="append", default=[], metavar="FILE", help=text)
     parser.set_defaults(others=[])  # what follows --
 
 
-def shared(
-    args: argparse.Namespace, flags: Sequence[str], model: TrainedModel | None = None
-) -> Shared:
+def sizes(args: argparse.Namespace) -> dict[str, dict[str, int]]:
+    """The settings that these flags give to all systems."""
     given: dict[str, dict[str, int]] = {"batch": {}, "checkpoints": {}}
     for flag, (part, key, _) in SIZES.items():
         if (size := getattr(args, flag.replace("-", "_"))) is not None:
             given[part][key] = size
-    return Shared(tuple(flags), given, model)
+    return given

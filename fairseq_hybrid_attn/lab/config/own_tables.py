@@ -53,10 +53,11 @@ def profile_of_text(pairs: int, configs: Path) -> Profile:
 def own_table(
     name: str,
     systems: Sequence[str],
-    shared: Sequence[str],
-    given: Mapping,
+    *,
     profile: Profile,
     configs: Path,
+    shared: Sequence[str] = (),
+    given: Mapping | None = None,
     base: dict = OWN,
     start: str | None = None,
     inherit: Inherit | None = None,
@@ -66,10 +67,10 @@ def own_table(
     Args:
         systems: an architecture each, perhaps with flags: ``transformer_hysan --encoder-branches
             global,l5``.
-        shared: flags of all systems, which a system's own replace.
-        given: other settings of all systems (``batch``, ``checkpoints``).
         profile: the scale, whose lengths are shortened if these flags ask for fewer updates.
         configs: the folder of configurations.
+        shared: flags of all systems, which a system's own replace.
+        given: other settings of all systems (``batch``, ``checkpoints``).
         base: what all share but for a profile and these: :data:`OWN`, or a model's settings.
         start: what to call the model that all begin with, which is then the first system.
         inherit: of an architecture and the flags given with it, its flags of that model; and which
@@ -105,7 +106,7 @@ def own_table(
         row = _name(arch, flags)
         if row.casefold() in map(str.casefold, rows):
             raise UserError(f"{system}: this system is there twice, or its name {row} is")
-        shortened = _shortened({**given, "train": train}, before)
+        shortened = _shortened({**(given or {}), "train": train}, before)
         rows[row] = Row(row, RawSettings({}, load_raw(shortened, configs, system).own), system)
     columns = tuple(
         Column(score, title, score, RawSettings({}, {}), run="bleu")

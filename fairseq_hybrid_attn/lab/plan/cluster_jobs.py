@@ -1,4 +1,4 @@
-"""Do runs as jobs of SLURM, through submitit.
+"""Execute runs as jobs of SLURM, through submitit.
 
 A job that is preempted or out of time is requeued, and resumes from its run's last checkpoint.
 Which jobs wait or run is asked of squeue, by their names; whatever else was submitted for a run
@@ -31,7 +31,7 @@ from ..run.devices import Devices, slots
 from ..run.workspace import Run, Workspace
 
 if TYPE_CHECKING:
-    from .doing import Doing
+    from .execution import Execution
 
 #: How often a job may be told that its time is almost over, and be requeued.
 TIMES = 100
@@ -126,15 +126,19 @@ def asked(texts: list[str]) -> Asked:
 
 
 def submit(
-    runs: list[Run], place: Workspace, devices: Devices, options: JobOptions, doing: Doing
+    runs: list[Run],
+    workspace: Workspace,
+    devices: Devices,
+    options: JobOptions,
+    execution: Execution,
 ) -> list[str]:
     """Submit a job for each run that none waits for, after a job for each corpus that is missing.
 
     Return what went wrong, also with earlier jobs, for display.  A job may start in another folder.
     """
     runs = [replace(run, workspace=run.workspace.absolute, found_in=run.label) for run in runs]
-    downloads = doing.downloads and doing.downloads.absolute()
-    folder = place.root / "jobs"
+    downloads = execution.downloads and execution.downloads.absolute()
+    folder = workspace.root / "jobs"
     folder.mkdir(parents=True, exist_ok=True)
     gpus = devices.world if devices.kind == "cuda" else 0
     usual: Asked = {"time": LIMIT, "cpus_per_task": str(gpus * CPUS_PER_GPU or devices.threads)}
@@ -156,8 +160,8 @@ def submit(
                 if job is None:
                     continue
                 after = {"dependency": f"afterok:{job}", "kill_on_invalid_dep": "yes"}
-            for run in users if not doing.prepare_only else []:
-                does = Job(do_run, (run, devices, doing.keep_checkpoints))
+            for run in users if not execution.prepare_only else []:
+                does = Job(execute_run, (run, devices, execution.keep_checkpoints))
                 jobs.submit(run.name, run.folder.path, does, wanted | after)
         return jobs.problems
 
@@ -217,8 +221,8 @@ class Jobs:
                 number = executor.submit(job).job_id
         except RuntimeError as error:  # which submitit's own are
             hint = "; without GPUs, add --device cpu" * ("gpus_per_node" in wanted)
-            said = " ".join(str(error).split())
-            self.problems.append(f"  {name}: its job is refused: {said}{hint}")
+            reason = " ".join(str(error).split())
+            self.problems.append(f"  {name}: its job is refused: {reason}{hint}")
             return None
         say(f"   {name}: job {number}")
         return number
@@ -256,12 +260,18 @@ def prepare(runs: list[Run], downloads: Path | None) -> None:
         raise UserError("\n".join(problems))
 
 
-def do_run(run: Run, devices: Devices, keep_checkpoints: bool) -> None:
+def execute_run(run: Run, devices: Devices, keep_checkpoints: bool) -> None:
     from ..run.running import RunInProgress
 
     import_user_dir(run.workspace.user_dir)
-    how = devices.threads, devices.precision, devices.compile
-    [here] = slots(devices.kind, devices.world, 1, *how)
+    [here] = slots(
+        devices.kind,
+        per_run=devices.world,
+        jobs=1,
+        threads=devices.threads,
+        precision=devices.precision,
+        compile=devices.compile,
+    )
     RunInProgress(run, here, keep_checkpoints).complete()
 
 
@@ -277,9 +287,10 @@ def _queued() -> dict[str, tuple[str, str]]:
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        said = " ".join((getattr(error, "stderr", None) or str(error)).split())
+        reason = " ".join((getattr(error, "stderr", None) or str(error)).split())
         raise UserError(
-            f"squeue does not tell which jobs still run, so nothing is submitted; try later: {said}"
+            f"squeue does not tell which jobs still run, so nothing is submitted; try later: "
+            f"{reason}"
         ) from None
     lines = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
     return {name: (number, state) for number, state, name in lines}

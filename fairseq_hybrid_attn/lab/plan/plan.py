@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 from ...errors import UserError
+from ..config.own_tables import OWN, own_table
 from ..config.paper_tables import Cell, Table, load_table, row_place
+from ..config.settings import Profile
+from ..models.trained import TrainedModel
 from ..run.checks import check_run
 from ..run.devices import Devices
 from ..run.status import State, Status, status
@@ -123,6 +126,53 @@ def make_plans(
         if name not in named:
             raise UserError(f"--columns {name}: none of these tables has it")
     return plans
+
+
+def own_plan(
+    workspace: Workspace,
+    systems: Sequence[str],
+    *,
+    seeds: tuple[int, ...] = (1,),
+    name: str | None = None,
+    flags: Sequence[str] = (),
+    given: Mapping[str, Mapping[str, int]] | None = None,
+    model: TrainedModel | None = None,
+    inherits: bool = False,
+) -> Plan:
+    """The plan of the table ``own/NAME`` of systems on the user's text.
+
+    Args:
+        flags: of fairseq-train, for all systems.
+        given: other settings of all: the batch's tokens and per-device, the checkpoints' every and
+            average.
+        model: what they go on with.
+        inherits: the system is the model's own: its architecture was not named.
+    """
+    base, start, inherit = OWN, None, None
+    if model and workspace.own:
+        from ..run.fine_tuning import (  # here: others need it not
+            name_of,
+            of_architecture,
+            settings_from,
+        )
+
+        profile = Profile(f"from-{name_of(model)}", f"starts from {model.checkpoint}")
+        own = replace(workspace.own, like=model.checkpoint)
+        workspace = replace(workspace, own=own, profile=profile)
+        base, start = settings_from(model), f"{name_of(model)}, as it is"
+        inherit = None if inherits else partial(of_architecture, base["train"])
+    table = own_table(
+        "systems" if name is None else name,
+        systems,
+        shared=flags,
+        given=given,
+        profile=workspace.profile,
+        configs=workspace.configs,
+        base=base,
+        start=start,
+        inherit=inherit,
+    )
+    return make_plan(table, workspace, [], [], seeds)
 
 
 def run_of_row(place: Workspace, row: str, column: str | None, seed: int) -> Run:

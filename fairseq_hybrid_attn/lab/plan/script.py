@@ -108,8 +108,12 @@ def table_row(run: Run) -> tuple[Table, Row, str]:
     table_name, row, column = run.cell
     paper, _, name = table_name.partition("/")
     if paper == OWN_PAPER:
-        where = run.workspace.profile, run.workspace.configs
-        table = own_table(name, [str(run.settings.train["arch"])], [], {}, *where)
+        table = own_table(
+            name,
+            [str(run.settings.train["arch"])],
+            profile=run.workspace.profile,
+            configs=run.workspace.configs,
+        )
         return table, replace(table.rows[0], name=row), column
     table = load_table(table_name, run.workspace.configs)
     return table, table.row(row), column

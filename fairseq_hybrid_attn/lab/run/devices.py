@@ -78,10 +78,11 @@ def share_out(batch: Batch, world: int) -> tuple[int, int]:
 
 def slots(
     kind: str,
-    per_run: int,
-    jobs: int | None,
-    threads: int,
-    precision: str,
+    *,
+    per_run: int = 1,
+    jobs: int | None = None,
+    threads: int = 1,
+    precision: str = "auto",
     compile: bool = False,
     pretend: bool = False,
 ) -> list[Devices]:

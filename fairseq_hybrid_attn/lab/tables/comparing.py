@@ -10,7 +10,7 @@ from ...errors import UserError
 from ..figures import style
 from ..files.processes import run_program
 from ..files.writing import check_outputs
-from ..plan.doing import Doing, do
+from ..plan.execution import Execution, execute
 from ..plan.plan import Plan
 from ..run.fairseq_commands import flags
 from .given import NOTHING, Beside
@@ -18,27 +18,29 @@ from .measuring import measure
 from .printing import FORMATS, write_table, written
 
 
-def reproduce(plans: Sequence[Plan], doing: Doing) -> None:
+def reproduce(plans: Sequence[Plan], execution: Execution) -> None:
     """Do the runs that are missing; print the papers' tables with their numbers."""
-    do(plans, doing, lambda plan: FORMATS["terminal"](measure(plan)))
+    execute(plans, execution, lambda plan: FORMATS["terminal"](measure(plan)))
 
 
-def compare(plan: Plan, doing: Doing, write: Sequence[Path] = (), beside: Beside = NOTHING) -> None:
+def compare(
+    plan: Plan, execution: Execution, write: Sequence[Path] = (), beside: Beside = NOTHING
+) -> None:
     """Do the runs that are missing; print and write the comparison with the first system."""
     beside.check(plan)
     check_outputs(written(write, ".html"), inputs=[])  # the page of ``report``
-    if write and doing.prepare_only:
+    if write and execution.prepare_only:
         raise UserError("--write: with --prepare-only, there is nothing to write; leave it out")
     pages = [path for path in write if path.suffix == ".html"]
     if pages:
         style.require()
 
     def show(plan: Plan) -> str:
-        numbers = beside.added(measure(plan), plan, doing.device)
+        numbers = beside.added(measure(plan), plan, execution.device)
         done = [run for run in plan.runs if run.folder.result.exists()]
         done = [run for run in done if run.seed == done[0].seed]
         report = ["fairseq-hybrid", "report", *(str(run.folder.path) for run in done)]
-        report += flags(user_dir=plan.workspace.user_dir, device=doing.device)
+        report += flags(user_dir=plan.workspace.user_dir, device=execution.device)
         if pages and done:  # the page shows these numbers, of all seeds
             compared = plan.workspace.root / "comparison.json"
             compared.write_text(FORMATS["json"](numbers), encoding="utf-8")
@@ -51,4 +53,4 @@ def compare(plan: Plan, doing: Doing, write: Sequence[Path] = (), beside: Beside
         hints += [f"{path} is not written: no run is done" for path in pages if not done]
         return FORMATS["terminal"](numbers) + "".join(f"\n{hint}\n" for hint in hints)
 
-    do([plan], doing, show)
+    execute([plan], execution, show)

@@ -309,7 +309,9 @@ def test_values_are_numbers_as_fairseq_reads_them():
 
 def settings_of(system: str, pairs: int, *shared: str, **given: dict) -> Settings:
     profile = profile_of_text(pairs, CONFIGS)
-    table = own_table("systems", [system], shared, given, profile, CONFIGS)
+    table = own_table(
+        "systems", [system], shared=shared, given=given, profile=profile, configs=CONFIGS
+    )
     return table.cells()[0].settings(profile)
 
 
@@ -390,12 +392,20 @@ def test_a_fine_tuning_goes_on_at_the_last_rate_of_its_model(tmp_path):
     trained = TrainedModel(tmp_path, tmp_path / "model.pt", tmp_path, tmp_path, ("de", "en"))
     base = settings_from(replace(trained, settings=begun["settings"]))
     assert base["train"]["lr"] == pytest.approx(6.98771e-4 * (4000 / 100_000) ** 0.5, rel=0.01)
-    table = own_table("x", ["transformer_mma"], [], {}, FULL, CONFIGS, base, "start")
+    table = own_table(
+        "x", ["transformer_mma"], profile=FULL, configs=CONFIGS, base=base, start="start"
+    )
     start, tuned = (cell.settings(FULL) for cell in table.cells()[:: len(table.columns)])
     assert start.updates == 0 and table.baseline == "start"
     assert (tuned.updates, tuned.train["warmup-updates"]) == (10_000, 1000)
     table = own_table(
-        "x", ["transformer_mma"], ["--max-update=30000"], {}, FULL, CONFIGS, base, "start"
+        "x",
+        ["transformer_mma"],
+        shared=["--max-update=30000"],
+        profile=FULL,
+        configs=CONFIGS,
+        base=base,
+        start="start",
     )
     assert table.cells()[-1].settings(FULL).train["warmup-updates"] == 3000
 
@@ -408,7 +418,7 @@ def test_sizes_follow_the_text_but_not_of_an_architecture_of_one_size():
 
 def test_a_system_has_one_name_however_its_flags_are_given():
     def name(system: str) -> str:
-        return own_table("systems", [system], [], {}, FULL, CONFIGS).rows[0].name
+        return own_table("systems", [system], profile=FULL, configs=CONFIGS).rows[0].name
 
     assert name("transformer --dropout 0.30 --lr=1e-3") == "transformer+dropout=0.3+lr=1e-3"
     assert name("transformer --lr 1e-3 --dropout 0.3") == "transformer+dropout=0.3+lr=1e-3"

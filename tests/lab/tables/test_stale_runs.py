@@ -52,7 +52,9 @@ def test_redo_deletes_what_is_there_and_resumes_what_is_begun(stale, monkeypatch
     monkeypatch.setattr(scheduler, "prepare_corpora", lambda runs, *given: (list(runs), []))
     done = []
     monkeypatch.setattr(
-        scheduler, "run_all", lambda runs, *given: done.extend(str(run.cell) for run in runs) or []
+        scheduler,
+        "execute_here",
+        lambda runs, *given: done.extend(str(run.cell) for run in runs) or [],
     )
     begun = stale.run("plain", seed=2).folder
     begun.result.unlink()

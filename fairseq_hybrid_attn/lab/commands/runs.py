@@ -7,17 +7,14 @@ stale: results say what made them.  "reproduce --redo" does a run again.
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
-from ..config.paper_tables import OWN_PAPER, Cell, CellName, load_table
-from ..config.settings import Settings
 from ..files.tabular import Grid
-from ..files.yaml_files import CONFIGS
+from ..plan.named_runs import run_of_folder
 from ..run.results import read_begun, read_result
 from ..run.status import State, remedy, status
-from ..run.workspace import Run, Workspace
+from ..run.workspace import Workspace
 from .workspace_flags import add_workspace, workspace
 
 
@@ -67,17 +64,3 @@ def state_of(place: Workspace, label: str, names: list[str], path: Path) -> str:
         return f"not checked ({str(error).splitlines()[0]})"
     except (ValueError, TypeError, KeyError):  # a copied folder, such as seed1.old
         return "not checked (it is not a run's folder)"
-
-
-def run_of_folder(place: Workspace, label: str, names: list[str], begun: dict) -> Run:
-    """The run whose folder has these names, as it was ``begun``."""
-    paper, table, row, column, seed = names
-    cell, number = CellName(f"{paper}/{table}", row, column), int(seed.removeprefix("seed"))
-    record = begun.get("workspace")
-    if record and (place.configs == CONFIGS or label != place.label):
-        place = replace(Workspace.of_record(place.root, record), user_dir=place.user_dir)
-    if paper == OWN_PAPER:  # no file has its settings: they are those it was begun with
-        return Run(place, cell, number, Settings.of_dict(begun["settings"]), label)
-    known = load_table(cell.table, place.configs)
-    asked = place.run(Cell(known, known.row(row), known.column(column)), number)
-    return replace(asked, found_in=label)

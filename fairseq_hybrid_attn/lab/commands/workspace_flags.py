@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import shutil
 from pathlib import Path
 
 from ...errors import UserError
 from ..files.yaml_files import CONFIGS
-from ..plan import cluster_jobs
+from ..plan.cluster_jobs import LIMIT, JobOptions, asked
 from ..plan.execution import Execution
 from ..plan.plan import Plan, make_plans
 from ..run.workspace import OwnText, Workspace, make_workspace
@@ -115,7 +117,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, action="store_true", help=text)
     text = "folder of archives; those in it are not downloaded (default: OUTPUT/downloads)"
     parser.add_argument("--downloads", type=Path, metavar="DIR", help=text)
-    cluster_jobs.add_arguments(parser)
+    add_slurm(parser)
     add_workspace(parser)
     add_devices(parser)
     for flag, default, help_text in (
@@ -124,6 +126,50 @@ def add_running(parser: argparse.ArgumentParser) -> None:
         ("--threads", 1, "threads per run on CPU (default: 1)"),
     ):
         parser.add_argument(flag, type=positive, default=default, metavar="N", help=help_text)
+
+
+def add_slurm(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("as jobs of a cluster")
+    group.add_argument(
+        "--slurm",
+        action="store_true",
+        help="submit each run as a job of its own, after a job that prepares its corpus; again, "
+        "the same command tells which jobs wait or have failed, and submits what is missing",
+    )
+    for flag, what in (
+        ("sbatch", f'options of sbatch, such as "partition=gpu account=me exclusive time={LIMIT}"'),
+        ("corpus-sbatch", "all those of the jobs that prepare a corpus"),
+        ("setup", 'a command that jobs run first, such as "module load cuda"'),
+    ):
+        group.add_argument(
+            f"--{flag}", action="append", default=[], metavar="TEXT", help=f"{what}; repeatable"
+        )
+
+
+def job_options(args: argparse.Namespace) -> JobOptions | None:
+    """What jobs are to be submitted with; None if the runs are done here."""
+    if not args.slurm:
+        # Without this, the runs would be done here, perhaps on the node on which one logs in.
+        for flag in ("sbatch", "corpus-sbatch", "setup"):
+            if getattr(args, flag.replace("-", "_")):
+                raise UserError(
+                    f"--{flag} is about jobs of a cluster; add --slurm, or leave it out"
+                )
+        return None
+    if importlib.util.find_spec("submitit") is None:
+        raise UserError(
+            '--slurm: submitit is not installed; install it with: pip install -e ".[slurm]"'
+        )
+    if not (shutil.which("sbatch") and shutil.which("srun")):
+        raise UserError(
+            "--slurm: this machine has no sbatch, so it is not one of a SLURM cluster; submit from "
+            "a login node, or leave out --slurm to run here"
+        )
+    if args.jobs:
+        raise UserError("--jobs is about this machine; SLURM decides how many jobs run at once")
+    return JobOptions(
+        runs=asked(args.sbatch), corpora=asked(args.corpus_sbatch), setup=tuple(args.setup)
+    )
 
 
 def execution(args: argparse.Namespace) -> Execution:
@@ -139,7 +185,7 @@ def execution(args: argparse.Namespace) -> Execution:
         redo=args.redo,
         keep_checkpoints=args.keep_checkpoints,
         downloads=args.downloads,
-        slurm=cluster_jobs.options(args),
+        slurm=job_options(args),
     )
 
 

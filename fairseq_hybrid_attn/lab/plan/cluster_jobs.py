@@ -7,13 +7,10 @@ that is not done has failed.
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
 import logging
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import time
@@ -65,48 +62,6 @@ class JobOptions:
     runs: Asked
     corpora: Asked
     setup: tuple[str, ...]  # commands of a shell that come first
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("as jobs of a cluster")
-    group.add_argument(
-        "--slurm",
-        action="store_true",
-        help="submit each run as a job of its own, after a job that prepares its corpus; again, "
-        "the same command tells which jobs wait or have failed, and submits what is missing",
-    )
-    for flag, what in (
-        ("sbatch", f'options of sbatch, such as "partition=gpu account=me exclusive time={LIMIT}"'),
-        ("corpus-sbatch", "all those of the jobs that prepare a corpus"),
-        ("setup", 'a command that jobs run first, such as "module load cuda"'),
-    ):
-        group.add_argument(
-            f"--{flag}", action="append", default=[], metavar="TEXT", help=f"{what}; repeatable"
-        )
-
-
-def options(args: argparse.Namespace) -> JobOptions | None:
-    """What jobs are to be submitted with; None if the runs are done here."""
-    if not args.slurm:
-        # Without this, the runs would be done here, perhaps on the node on which one logs in.
-        for flag in ("sbatch", "corpus-sbatch", "setup"):
-            if getattr(args, flag.replace("-", "_")):
-                raise UserError(
-                    f"--{flag} is about jobs of a cluster; add --slurm, or leave it out"
-                )
-        return None
-    if importlib.util.find_spec("submitit") is None:
-        raise UserError(
-            '--slurm: submitit is not installed; install it with: pip install -e ".[slurm]"'
-        )
-    if not (shutil.which("sbatch") and shutil.which("srun")):
-        raise UserError(
-            "--slurm: this machine has no sbatch, so it is not one of a SLURM cluster; submit from "
-            "a login node, or leave out --slurm to run here"
-        )
-    if args.jobs:
-        raise UserError("--jobs is about this machine; SLURM decides how many jobs run at once")
-    return JobOptions(asked(args.sbatch), asked(args.corpus_sbatch), tuple(args.setup))
 
 
 def asked(texts: list[str]) -> Asked:

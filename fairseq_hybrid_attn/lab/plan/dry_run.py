@@ -6,8 +6,8 @@ import textwrap
 
 from ..corpora.own import pairs_given
 from ..files.yaml_files import merge
-from ..run.devices import LEAST_OF_GPU, Devices, share_out
-from ..run.status import State, Status, devices_of, remedy
+from ..run.devices import LEAST_OF_GPU, Devices, devices_of, share_out
+from ..run.status import State, Status, remedy
 from ..run.workspace import Run
 from .plan import Plan
 

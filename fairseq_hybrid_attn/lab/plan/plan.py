@@ -9,7 +9,7 @@ from functools import cached_property, partial
 
 from ...errors import UserError
 from ..config.own_tables import OWN, own_table
-from ..config.paper_tables import Cell, Table, load_table, row_place
+from ..config.paper_tables import Cell, Table, load_table
 from ..config.settings import Profile
 from ..models.trained import TrainedModel
 from ..run.checks import check_run
@@ -79,8 +79,7 @@ class Plan:
                     check_run(run, devices)
                 able.append((run, state))
             except UserError as error:
-                where = row_place(run.cell.table, run.cell.row, run.workspace.configs)
-                faults[f"{where}: {error}"] = None
+                faults[f"{run.cell.location(run.workspace.configs)}: {error}"] = None
         return able, [" ".join(fault.split()) for fault in faults]
 
 
@@ -175,16 +174,9 @@ def own_plan(
     return make_plan(table, workspace, [], [], seeds)
 
 
-def run_of_row(place: Workspace, row: str, column: str | None, seed: int) -> Run:
-    """The run of ``paper/table/row``; a row with several runs needs a column."""
-    table, _, name = row.rpartition("/")
-    columns = [column] if column else []
-    plan = make_plan(load_table(table, place.configs), place, [name], columns, (seed,))
-    if len(plan.runs) > 1:
-        raise UserError(f"{row}: which --column? {', '.join(c.column.name for c in plan.cells)}")
-    if plan.faults:
-        raise UserError(plan.faults[0])
-    if not plan.runs:
-        reasons = ", ".join(dict.fromkeys(reason for _, reason in plan.planned))
-        raise UserError(f"{row} is not run: {reasons or 'cited by the paper'}")
-    return plan.runs[0]
+def plan_of_row(
+    workspace: Workspace, name: str, columns: Sequence[str], seeds: tuple[int, ...]
+) -> Plan:
+    """The plan for a row, ``paper/table/row``."""
+    table, _, row = name.rpartition("/")
+    return make_plan(load_table(table, workspace.configs), workspace, [row], [*columns], seeds)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..config.own_tables import own_table
-from ..config.paper_tables import OWN_PAPER, Cell, Row, Table, load_table
+from ..config.paper_tables import Cell, Row, Table, load_table
 from ..files.yaml_files import CONFIGS
 from ..run.devices import Devices, share_out
 from ..run.fairseq_commands import RunCommands, RunFolder, flags
@@ -105,18 +105,17 @@ def script(run: Run, made_by: list[str]) -> str:
 
 def table_row(run: Run) -> tuple[Table, Row, str]:
     """The table, the row and the name of the column that a run belongs to."""
-    table_name, row, column = run.cell
-    paper, _, name = table_name.partition("/")
-    if paper == OWN_PAPER:
+    cell = run.cell
+    if cell.is_own:
         table = own_table(
-            name,
+            cell.table,
             [str(run.settings.train["arch"])],
             profile=run.workspace.profile,
             configs=run.workspace.configs,
         )
-        return table, replace(table.rows[0], name=row), column
-    table = load_table(table_name, run.workspace.configs)
-    return table, table.row(row), column
+        return table, replace(table.rows[0], name=cell.row), cell.column
+    table = load_table(cell.table_name, run.workspace.configs)
+    return table, table.row(cell.row), cell.column
 
 
 def about(run: Run, made_by: list[str], without: str | None) -> str:
@@ -157,7 +156,7 @@ def scores_of(run: Run) -> list[str]:
 
 def inferred(run: Run, train: list[str], search: list[str]) -> str:
     """A line with what the paper does not give of these commands' flags; none if it gives all."""
-    paper = run.cell.table.partition("/")[0]
+    paper = run.cell.paper
     if paper not in INFERRED:
         return ""
     known = {f"--{name}" for name in INFERRED[paper].split()}

@@ -7,7 +7,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from ...errors import UserError
-from ..config.paper_tables import OWN_PAPER, Cell, CellName
+from ..config.paper_tables import Cell, CellName
 from ..config.settings import FULL, WEIGHTS_OF, Profile, Settings, load_profile
 from ..corpora.definition import Corpus, load_corpus, with_options
 from ..corpora.manifest import Manifest, read_manifest
@@ -170,7 +170,7 @@ class Run:
     @property
     def is_own(self) -> bool:
         """Whether it is of the user's systems, and of no table in a file."""
-        return self.cell.table.partition("/")[0] == OWN_PAPER
+        return self.cell.is_own
 
     @cached_property
     def label(self) -> str:

@@ -6,7 +6,7 @@ from fairseq_hybrid_attn.lab.config.settings import Batch
 from fairseq_hybrid_attn.lab.run.devices import (
     Devices,
     launcher,
-    of_launched,
+    of_processes,
     share_out,
     slots,
     without_launcher,
@@ -58,7 +58,7 @@ def test_world_of_torchrun_and_slurm():
     for variables in ({}, {"WORLD_SIZE": "1"}, {"SLURM_NTASKS": "1", "SLURM_PROCID": "0"}):
         assert launcher(variables) == {}
     assert launcher({**two, "PATH": "/bin"}) == two
-    assert of_launched(two, "cpu", "auto").world == 2
+    assert of_processes(2, kind="cpu").world == 2
 
 
 def test_runs_do_not_take_themselves_for_a_launchers_processes():

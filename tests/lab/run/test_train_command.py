@@ -27,6 +27,7 @@ from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint, updates
 from fairseq_hybrid_attn.lab.files.json_files import read_json
 from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
 from fairseq_hybrid_attn.lab.models.trained import TrainedModel
+from fairseq_hybrid_attn.lab.plan import launched
 from fairseq_hybrid_attn.lab.run.fine_tuning import settings_from
 from fairseq_hybrid_attn.lab.run.running import RunInProgress
 from fairseq_hybrid_attn.lab.run.workspace import Run
@@ -452,7 +453,7 @@ def test_no_process_waits_for_a_training_that_is_over(tmp_path, monkeypatch):
     """All updates were made, and a kill came before that was recorded."""
     made = MadeWorkspace(tmp_path)
     monkeypatch.setattr(Run, "has_corpus", True)
-    monkeypatch.setattr(train, "stop_at_signals", lambda: None)
+    monkeypatch.setattr(launched, "stop_at_signals", lambda: None)
     for name, value in {"RANK": "1", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
     started = []

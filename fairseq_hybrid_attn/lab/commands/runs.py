@@ -1,7 +1,9 @@
-"""List all runs of a folder: their progress and scores, and which are stale and why.
+"""List all runs of a folder: when they ended or how far they got, and which are stale and why.
 
 A run is stale when its configuration or its data has changed since it was begun.  Code makes none
 stale: results say what made them.  "reproduce --redo" does a run again.
+
+A run is compared with the configurations of --configs and with the text that it was begun with.
 """
 
 from __future__ import annotations
@@ -36,28 +38,16 @@ def run(args: argparse.Namespace) -> None:
             state = state_of(place, label, names, path)
         except UserError as error:
             state = str(error)
-        scores = result["scores"] if result else {}
-        rows.append(
-            [
-                label,
-                "/".join(names),
-                *(f"{scores[n]['value']:.2f}" if n in scores else "" for n in ("bleu", "aer")),
-                result["updates"] if result else "",
-                result["finished"][:16] if result else "",
-                state,
-            ]
-        )
-    headers = ["profile", "run", "BLEU", "AER", "updates", "finished (UTC)", "state"]
+        finished = result["finished"][:16] if result else ""
+        rows.append([label, "/".join(names), finished, state])
+    headers = ["profile", "run", "finished (UTC)", "state"]
     print(Grid(headers, rows, left=len(headers)).terminal())
     if any(row[-1].startswith(State.STALE.value) for row in rows):
         print(f"\n{remedy(is_own=True)}")
 
 
 def state_of(place: Workspace, label: str, names: list[str], path: Path) -> str:
-    """The state of a run, with the configurations, profile and text that it was begun with.
-
-    If the user names configurations, with those that the flags name.
-    """
+    """The state of a run, or why it cannot be told."""
     try:
         return str(status(run_of_folder(place, label, names, read_begun(path) or {})))
     except UserError as error:

@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> None:
         devices = slots(args.device, jobs=1, precision=args.precision, compile=args.compile)[0]
     devices = devices_of(asked, devices)
     print(f"# {asked.name} ({asked.label})")
-    table, _, row = args.row.rpartition("/")
-    names = f"{table} {row}" + (f" --columns {args.column}" if args.column else "")
+    cell = asked.cell
+    names = f"{cell.table_name} {cell.row} --columns {cell.column}"
     made_by = f"fairseq-hybrid reproduce {names} --prepare-only (and the options given here)"
     if asked.is_own:
         made_by = f"fairseq-hybrid compare --prepare-only, in {asked.corpus_folder}"

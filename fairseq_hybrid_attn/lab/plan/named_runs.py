@@ -8,11 +8,10 @@ from pathlib import Path
 
 from ...errors import UserError, few
 from ..config.paper_tables import OWN_PAPER, Cell, CellName, load_table
-from ..config.settings import Settings
-from ..files.yaml_files import CONFIGS
+from ..config.settings import Profile, Settings, load_profile
 from ..models.trained import BEGUN
 from ..run.results import read_begun
-from ..run.workspace import Run, Workspace
+from ..run.workspace import OwnText, Run, Workspace
 from .plan import plan_of_row
 
 
@@ -51,12 +50,20 @@ def run_of_folder(workspace: Workspace, label: str, names: Sequence[str], begun:
     """The run whose folder has these names, as it was ``begun``."""
     *of_cell, seed_name = names
     cell, seed = CellName(*of_cell), int(seed_name.removeprefix("seed"))
-    record = begun.get("workspace")
-    if record and (workspace.configs == CONFIGS or label != workspace.label):
-        recorded = Workspace.of_record(workspace.root, record)
-        workspace = replace(recorded, user_dir=workspace.user_dir)
+    if label != workspace.label:
+        workspace = _workspace_of(workspace, label, begun)
     if cell.is_own:  # no file has its settings: they are those it was begun with
         return Run(workspace, cell, seed, Settings.of_dict(begun["settings"]), label)
     known = load_table(cell.table_name, workspace.configs)
     asked = workspace.run(Cell(known, known.row(cell.row), known.column(cell.column)), seed)
     return replace(asked, found_in=label)
+
+
+def _workspace_of(workspace: Workspace, label: str, begun: dict) -> Workspace:
+    """The workspace of another label: with its profile, and the text of a run ``begun`` in it."""
+    name, on_text, _ = label.partition("@")
+    own = workspace.own if on_text else None
+    if on_text and (record := (begun.get("workspace") or {}).get("own")):
+        own = OwnText.of_record(record)
+    profile = Profile(name, "") if own and own.like else load_profile(name, workspace.configs)
+    return replace(workspace, own=own, profile=profile)

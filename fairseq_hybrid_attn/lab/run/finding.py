@@ -29,9 +29,10 @@ def label_of(run: Run) -> str:
     lies counts as the same: its runs are stale.
     """
     place, origin = run.workspace, run.origin
-    usual, here = place.label, place.as_record()["own"] or {}
+    usual = place.label
     if place.own is None or origin["data"] is None:
         return usual
+    here = place.own.as_record()
     profile = "from-*" if place.own.like else glob.escape(place.profile.name)
     exact, ours, changed, others = set(), set(), set(), defaultdict(set)
     for path in place.runs.glob(f"{profile}@*/*/*/*/*/seed*/begun.json"):

@@ -204,7 +204,8 @@ def begin(run: Run, devices: Devices) -> None:
             delete(path, inside)
         content |= {key: begun[key] for key in ("world", "precision") if key in begun}
         content["identity"] = {**begun["identity"], FOLLOWING: now[FOLLOWING]}
-    content |= {"settings": run.settings.as_dict(), "workspace": run.workspace.as_record()}
+    own = run.workspace.own
+    content |= {"settings": run.settings.as_dict(), "workspace": {"own": own and own.as_record()}}
     content["corpus"] = os.path.relpath(run.corpus_folder, folder.path)
     if not run.settings.aligner:
         for path in folder.for_model:

@@ -42,6 +42,23 @@ class OwnText:
         return " and ".join(map(str, self.paths))
 
     @property
+    def absolute(self) -> OwnText:
+        """The same with absolute paths."""
+        paths = tuple(path.absolute() for path in self.paths)
+        return replace(self, paths=paths, like=self.like and self.like.absolute())
+
+    def as_record(self) -> dict:
+        """What :meth:`of_record` needs, as plain data."""
+        own = self.absolute
+        paths, like = list(map(str, own.paths)), own.like and str(own.like)
+        return {**asdict(own), "paths": paths, "like": like}
+
+    @classmethod
+    def of_record(cls, record: dict) -> OwnText:
+        paths, like = tuple(map(Path, record["paths"])), record["like"] and Path(record["like"])
+        return cls(**{**record, "paths": paths, "like": like})
+
+    @property
     def pairs(self) -> int:
         """How many training pairs it has at most."""
         texts = texts_of(self.paths)
@@ -57,41 +74,10 @@ class Workspace:
     own: OwnText | None = None
     user_dir: Path | None = None  # a folder of the user's code, if it is needed
 
-    def as_record(self) -> dict:
-        """What :meth:`of_record` needs, as plain data."""
-        own, file = self.absolute.own, self.absolute.profile.file
-        return {
-            "configs": str(self.configs),
-            "profile": str(file) if file else self.profile.name,
-            "own": own
-            and {
-                **asdict(own),
-                "paths": list(map(str, own.paths)),
-                "like": own.like and str(own.like),
-            },
-        }
-
-    @classmethod
-    def of_record(cls, root: Path, record: dict) -> Workspace:
-        """The workspace at ``root`` with the configurations and the text that a run had."""
-        configs, own = Path(record["configs"]), record["own"]
-        if own:
-            paths, like = tuple(map(Path, own["paths"])), own["like"] and Path(own["like"])
-            own = OwnText(paths, own["source_lang"], own["target_lang"], like)
-        profile = Profile(str(record["profile"]), "")  # of the model that it starts from
-        if not (own and own.like):
-            profile = load_profile(profile.name, configs)
-        return cls(root, configs, profile, own)
-
     @property
     def absolute(self) -> Workspace:
-        """The same with absolute paths."""
-        own, profile = self.own, self.profile
-        if own:
-            paths = tuple(path.absolute() for path in own.paths)
-            own = replace(own, paths=paths, like=own.like and own.like.absolute())
-        profile = replace(profile, file=profile.file and profile.file.absolute())
-        return replace(self, own=own, profile=profile)
+        """The same with absolute paths of the text."""
+        return replace(self, own=self.own and self.own.absolute)
 
     @property
     def label(self) -> str:

@@ -26,7 +26,9 @@ def make(run):
     """Begin a run, and give it a model."""
     run.folder.path.mkdir(parents=True)
     begun = {"identity": identity(run), "settings": run.settings.as_dict()}
-    run.folder.begun.write_text(json.dumps({**begun, "workspace": run.workspace.as_record()}))
+    run.folder.begun.write_text(
+        json.dumps({**begun, "workspace": {"own": run.workspace.own.as_record()}})
+    )
     run.folder.model.write_text("weights")
     return run
 

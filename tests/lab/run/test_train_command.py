@@ -101,22 +101,25 @@ def test_show_prints_commands_that_a_shell_can_run(place):
 def test_a_run_on_your_text_is_shown_where_it_is_now(tmp_path, capsys):
     made = MadeWorkspace(tmp_path)
     run = made.run("mixed")
-    begun = {"settings": run.settings.as_dict(), "workspace": made.workspace.as_record()}
+    begun = {"settings": run.settings.as_dict()}
+    begun["workspace"] = {"own": made.workspace.own.as_record()}
     folder = made.workspace.runs / "full@text/own/mine/mixed/bleu/seed3"
     folder.mkdir(parents=True)
     (folder / "begun.json").write_text(json.dumps({"identity": {}, **begun}))
     (tmp_path / "out").rename(tmp_path / "moved")
     moved = tmp_path / "moved" / folder.relative_to(tmp_path / "out")
-    main(["show", str(moved), "--device", "cpu"])
+    configs = ("--configs", f"{tmp_path}/configs")
+    main(["show", str(moved), "--device", "cpu", *configs])
     shown = capsys.readouterr().out
     assert f"--save-dir {moved}/checkpoints" in shown and str(tmp_path / "out") not in shown
-    main(["show", "own/mine/mixed", "--seed", "3", "--output", f"{tmp_path}/moved", "--script"])
+    moved_to = ("--output", f"{tmp_path}/moved", *configs)
+    main(["show", "own/mine/mixed", "--seed", "3", "--script", *moved_to])
     script = capsys.readouterr().out
     assert "--head-patterns global,local,forward,backward" in script and "SEED:-3" in script
     assert f"TEXT=${{TEXT:-{tmp_path}/text}}" in script
     subprocess.run(["bash", "-n", "-c", script], check=True)
     with pytest.raises(UserError, match="own/mine/mixed, seed 1: .* none in"):
-        main(["show", "own/mine/mixed", "--output", f"{tmp_path}/moved"])
+        main(["show", "own/mine/mixed", *moved_to])
 
 
 def test_a_row_that_is_not_one_run_is_refused(place, monkeypatch):
@@ -190,7 +193,7 @@ def test_your_own_text_and_flags(place):
     refused = run(*train, 0.2, cwd=folder, expect=1).stderr
     assert "stale (configuration changed: train: dropout)" in refused
     shown = run("fairseq-hybrid", "runs", "--output", "mine", cwd=folder).stdout
-    assert re.search(f"own/systems/transformer_hysan/bleu/seed1 .*{bleu:.2f} .* done", shown)
+    assert re.search("own/systems/transformer_hysan/bleu/seed1 .* done", shown)
     # The comparison takes what was trained, and adds a system.
     more = ("transformer --dropout 0.1", "--write", "table.json", "--write", "page.html")
     compare = ("fairseq-hybrid", "compare", *words, *more, "--", *flags.split(), 0.3)

@@ -100,9 +100,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _replace_closed_streams() -> None:
     """Let no file take the place of a stream that was closed, and drop what is told to nobody."""
-    while (place := os.open(os.devnull, os.O_RDWR)) <= 2:
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
-    os.close(place)
+    os.close(descriptor)
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 

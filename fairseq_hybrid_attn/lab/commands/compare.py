@@ -26,7 +26,7 @@ from ..plan.plan import own_plan
 from ..tables.comparing import compare
 from ..tables.given import Beside
 from .flags import named_path
-from .workspace_flags import add_own, add_running, execution, sizes, workspace
+from .workspace_flags import add_own, add_running, execution, sizes, workspace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
     if not args.text:
         raise UserError("name your text: --text DIR")
     plan = own_plan(
-        workspace(args, by_size=True),
+        workspace_of(args, by_size=True),
         args.systems,
         seeds=args.seeds,
         name=args.name,

@@ -17,7 +17,7 @@ from ..plan.named_runs import run_of_folder
 from ..run.results import read_begun, read_result
 from ..run.status import State, remedy, status
 from ..run.workspace import Workspace
-from .workspace_flags import add_workspace, workspace
+from .workspace_flags import add_workspace, workspace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,17 +25,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    place = workspace(args)
-    begun = sorted(place.runs.glob("*/*/*/*/*/seed*/begun.json"))
+    workspace = workspace_of(args)
+    begun = sorted(workspace.runs.glob("*/*/*/*/*/seed*/begun.json"))
     if not begun:
-        raise UserError(f"{place.runs}: there are no runs")
+        raise UserError(f"{workspace.runs}: there are no runs")
     rows = []
     for path in begun:
-        label, *names = path.parent.relative_to(place.runs).parts
+        label, *names = path.parent.relative_to(workspace.runs).parts
         result = None
         try:
             result = read_result(path.with_name("result.json"))
-            state = state_of(place, label, names, path)
+            state = state_of(workspace, label, names, path)
         except UserError as error:
             state = str(error)
         finished = result["finished"][:16] if result else ""
@@ -46,10 +46,10 @@ def run(args: argparse.Namespace) -> None:
         print(f"\n{remedy(is_own=True)}")
 
 
-def state_of(place: Workspace, label: str, names: list[str], path: Path) -> str:
+def state_of(workspace: Workspace, label: str, names: list[str], path: Path) -> str:
     """The state of a run, or why it cannot be told."""
     try:
-        return str(status(run_of_folder(place, label, names, read_begun(path) or {})))
+        return str(status(run_of_folder(workspace, label, names, read_begun(path) or {})))
     except UserError as error:
         return f"not checked ({str(error).splitlines()[0]})"
     except (ValueError, TypeError, KeyError):  # a copied folder, such as seed1.old

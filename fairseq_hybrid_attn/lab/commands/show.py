@@ -20,7 +20,7 @@ from ..plan.script import script
 from ..run.devices import devices_of, of_processes, slots
 from ..run.fairseq_commands import shell
 from .flags import positive
-from .workspace_flags import add_devices, add_row, add_workspace, workspace
+from .workspace_flags import add_devices, add_row, add_workspace, workspace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    asked = find_run(workspace(args), args.row, column=args.column, seed=args.seed)
+    asked = find_run(workspace_of(args), args.row, column=args.column, seed=args.seed)
     if args.settings:
         print(yaml.safe_dump(asked.settings.as_dict(), sort_keys=False, allow_unicode=True), end="")
         return

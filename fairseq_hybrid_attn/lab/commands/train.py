@@ -27,7 +27,7 @@ from ..plan.launched import execute_launched
 from ..plan.plan import Plan, own_plan, plan_of_row
 from ..run.devices import launcher
 from ..tables.comparing import compare, reproduce
-from .workspace_flags import SIZES, add_own, add_running, execution, sizes, workspace
+from .workspace_flags import SIZES, add_own, add_running, execution, sizes, workspace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
         if args.column:
             raise UserError("--column is of a table's row; leave it out")
         plan = own_plan(
-            workspace(args, by_size=model is None),
+            workspace_of(args, by_size=model is None),
             [system],
             seeds=args.seeds,
             name=args.name,
@@ -107,7 +107,7 @@ def plan_of_asked_row(args: argparse.Namespace) -> Plan:
         if getattr(args, flag.replace("-", "_")) not in (None, []):
             raise UserError(f"{args.row} has its own settings; leave out --{flag}, or the row")
     columns = [args.column] if args.column else []
-    plan = plan_of_row(workspace(args), args.row, columns, args.seeds)
+    plan = plan_of_row(workspace_of(args), args.row, columns, args.seeds)
     for run in plan.runs:
         if run.settings.aligner:
             raise UserError(f'{run.name} does not train a model; use "fairseq-hybrid reproduce"')

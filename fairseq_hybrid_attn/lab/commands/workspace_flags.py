@@ -33,7 +33,7 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--configs", type=Path, default=CONFIGS, metavar="DIR", help=text)
 
 
-def workspace(args: argparse.Namespace, by_size: bool = False) -> Workspace:
+def workspace_of(args: argparse.Namespace, by_size: bool = False) -> Workspace:
     text = None
     if args.text:
         text = OwnText(tuple(args.text), args.source_lang, args.target_lang)
@@ -101,7 +101,7 @@ def add_cells(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
 
 
 def plans(args: argparse.Namespace) -> list[Plan]:
-    return make_plans(workspace(args), args.names, args.columns, args.seeds)
+    return make_plans(workspace_of(args), args.names, args.columns, args.seeds)
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:

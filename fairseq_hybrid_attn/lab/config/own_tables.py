@@ -124,14 +124,15 @@ def own_table(
     )
 
 
-def _shortened(own: dict, before: dict) -> dict:
+def _shortened(settings: dict, before: dict) -> dict:
     """A system's settings, whose warm-up and checkpoints fit other updates than ``before``.
 
     The warm-up is not longer than before, but for a fine-tuning, whose default length is short.
     Of the updates, the same share is averaged as before, unless both ``every`` and ``average``
     are given.  It validates as often as before, however dense checkpoints are.
     """
-    train, made, usual = dict(own["train"]), dict(own.get("checkpoints", {})), before["checkpoints"]
+    train, made = dict(settings["train"]), dict(settings.get("checkpoints", {}))
+    usual = before["checkpoints"]
     usually = before["train"].get("max-update")
     updates = train.get("max-update", usually)
     by_updates = usual["unit"] == "update" and usually
@@ -140,7 +141,7 @@ def _shortened(own: dict, before: dict) -> dict:
         if made.get("every", usual["every"]) != usual["every"]:
             train.setdefault("validate-interval-updates", usual["every"])
     if not isinstance(updates, int) or not usually or updates < 1:
-        return {**own, "train": train, "checkpoints": made}
+        return {**settings, "train": train, "checkpoints": made}
     if "max-update" in train:
         warm_up = before["train"].get("warmup-updates")
         if warm_up and (updates < usually or WEIGHTS_OF in before["train"]):
@@ -155,7 +156,7 @@ def _shortened(own: dict, before: dict) -> dict:
         validated = max(1, min(usual["every"], updates // usual["average"]))
         if made["every"] != validated:
             train.setdefault("validate-interval-updates", validated)
-    return {**own, "train": train, "checkpoints": made}
+    return {**settings, "train": train, "checkpoints": made}
 
 
 def _system(text: str) -> tuple[str, dict[str, object]]:

@@ -226,9 +226,9 @@ class Cell:
         raw = owner.table.raw.merged
         for layer in (row.shared, column.shared, profile.settings, row.own, column.own):
             raw = merge(raw, layer)
-        own = {**row.own.get("train", {}), **column.own.get("train", {})}
+        of_cell = {**row.own.get("train", {}), **column.own.get("train", {})}
         flags = raw.get("train", {})  # an inherited one that another has made useless is left out
-        raw["train"] = {k: v for k, v in flags.items() if k in own or not missing_for(k, flags)}
+        raw["train"] = {k: v for k, v in flags.items() if k in of_cell or not missing_for(k, flags)}
         where = owner.name.location(owner.table.configs)
         return resolve(raw, f"{where} (column {owner.column.name})")
 

@@ -100,7 +100,7 @@ def make_plan(
 
 
 def make_plans(
-    place: Workspace, names: Sequence[str], columns: Sequence[str], seeds: tuple[int, ...]
+    workspace: Workspace, names: Sequence[str], columns: Sequence[str], seeds: tuple[int, ...]
 ) -> list[Plan]:
     """The plans for tables (``paper/table``), each of which may be followed by some of its rows."""
     if "/" not in names[0]:
@@ -108,7 +108,7 @@ def make_plans(
     loaded: list[tuple[Table, list[str]]] = []
     for name in names:
         if "/" in name:
-            loaded.append((load_table(name.rstrip("/"), place.configs), []))
+            loaded.append((load_table(name.rstrip("/"), workspace.configs), []))
         else:
             loaded[-1][1].append(name)
     named = {column.name for table, _ in loaded for column in table.columns}
@@ -117,7 +117,7 @@ def make_plans(
         chosen = [column.name for column in table.columns if column.name in columns]
         if columns and not chosen:
             table.column(columns[0])  # its error lists the columns
-        plan = make_plan(table, place, rows, chosen, seeds)
+        plan = make_plan(table, workspace, rows, chosen, seeds)
         if not plan.cells:
             raise UserError(f"{table.name}: none of these rows is in these columns")
         plans.append(plan)

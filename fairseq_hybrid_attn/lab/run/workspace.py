@@ -133,9 +133,9 @@ def make_workspace(
         scale = profile_of_text(text.pairs, configs)
     else:
         scale = load_profile(profile or FULL.name, configs)
-    place = Workspace(root.absolute(), configs.absolute(), scale, text, user_dir)
-    check_for_fairseq(place.runs / place.label, ":,")
-    return place
+    workspace = Workspace(root.absolute(), configs.absolute(), scale, text, user_dir)
+    check_for_fairseq(workspace.runs / workspace.label, ":,")
+    return workspace
 
 
 @dataclass(frozen=True)

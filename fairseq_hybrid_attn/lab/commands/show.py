@@ -11,6 +11,7 @@ The corpus need not be prepared.  The commands are those that "reproduce" runs.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 import yaml
 
@@ -20,7 +21,7 @@ from ..plan.script import script
 from ..run.devices import devices_of, of_processes, slots
 from ..run.fairseq_commands import shell
 from .flags import positive
-from .workspace_flags import add_devices, add_row, add_workspace, workspace_of
+from .workspace_flags import add_devices, add_row, add_workspace, devices, workspace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,16 +46,13 @@ def run(args: argparse.Namespace) -> None:
             raise UserError("a script is for any devices: set its GPUS or DEVICE when it runs")
         print(script(asked, args.command_line), end="")
         return
+    wanted = devices(args)
     if args.devices:
-        devices = of_processes(
-            args.devices,
-            kind="cpu" if args.device == "cpu" else "cuda",
-            precision=args.precision,
-            compile=args.compile,
-        )
+        kind = "cpu" if args.device == "cpu" else "cuda"
+        wanted = of_processes(replace(wanted, kind=kind), args.devices)
     else:
-        devices = slots(args.device, jobs=1, precision=args.precision, compile=args.compile)[0]
-    devices = devices_of(asked, devices)
+        wanted = slots(wanted, jobs=1)[0]
+    of_run = devices_of(asked, wanted)
     print(f"# {asked.name} ({asked.label})")
     cell = asked.cell
     names = f"{cell.table_name} {cell.row} --columns {cell.column}"
@@ -62,5 +60,5 @@ def run(args: argparse.Namespace) -> None:
     if asked.is_own:
         made_by = f"fairseq-hybrid compare --prepare-only, in {asked.corpus_folder}"
     print(f"# Its corpus is prepared by: {made_by}")
-    for command in asked.commands(devices).by_step(asked.seed).values():
+    for command in asked.commands(of_run).by_step(asked.seed).values():
         print(f"\n{shell(command)}")

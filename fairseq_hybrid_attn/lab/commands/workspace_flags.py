@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
@@ -12,6 +13,7 @@ from ..files.yaml_files import CONFIGS
 from ..plan.cluster_jobs import LIMIT, JobOptions, asked
 from ..plan.execution import Execution
 from ..plan.plan import Plan, make_plans
+from ..run.devices import Devices
 from ..run.workspace import OwnText, Workspace, make_workspace
 from .flags import add_device, add_text, positive
 
@@ -70,6 +72,10 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compile the layers of this package's models, for a GPU",
     )
+
+
+def devices(args: argparse.Namespace) -> Devices:
+    return Devices(args.device, precision=args.precision, compile=args.compile)
 
 
 def add_seeds(parser: argparse.ArgumentParser) -> None:
@@ -174,12 +180,8 @@ def job_options(args: argparse.Namespace) -> JobOptions | None:
 
 def execution(args: argparse.Namespace) -> Execution:
     return Execution(
-        device=args.device,
-        gpus=args.gpus_per_run,
+        devices=replace(devices(args), world=args.gpus_per_run, threads=args.threads),
         jobs=args.jobs,
-        threads=args.threads,
-        precision=args.precision,
-        compile=args.compile,
         dry_run=args.dry_run,
         prepare_only=args.prepare_only,
         redo=args.redo,

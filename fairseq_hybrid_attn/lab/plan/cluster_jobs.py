@@ -219,14 +219,7 @@ def execute_run(run: Run, devices: Devices, keep_checkpoints: bool) -> None:
     from ..run.running import RunInProgress
 
     import_user_dir(run.workspace.user_dir)
-    [here] = slots(
-        devices.kind,
-        per_run=devices.world,
-        jobs=1,
-        threads=devices.threads,
-        precision=devices.precision,
-        compile=devices.compile,
-    )
+    [here] = slots(replace(devices, visible=()), jobs=1)
     RunInProgress(run, here, keep_checkpoints).complete()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import UserError
@@ -20,12 +20,8 @@ from .plan import Plan
 class Execution:
     """How plans are executed: on which devices, and what of them."""
 
-    device: str = "auto"  # auto, cpu or cuda
-    gpus: int = 1  # for each run
+    devices: Devices = Devices("auto", precision="auto")  # of each run
     jobs: int | None = None  # runs side by side; None: as many as fit
-    threads: int = 1  # of a run on CPU
-    precision: str = "auto"
-    compile: bool = False
     dry_run: bool = False
     prepare_only: bool = False
     redo: bool = False
@@ -36,16 +32,10 @@ class Execution:
     @property
     def slots(self) -> list[Devices]:
         """The devices of each run that is executed at the same time."""
-        # The devices of jobs are not those of this machine.
-        return slots(
-            "cuda" if self.slurm and self.device == "auto" else self.device,
-            per_run=self.gpus,
-            jobs=self.jobs,
-            threads=self.threads,
-            precision=self.precision,
-            compile=self.compile,
-            pretend=self.dry_run or self.slurm is not None,
-        )
+        wanted, elsewhere = self.devices, self.slurm is not None  # the jobs' are not this machine's
+        if elsewhere and wanted.kind == "auto":
+            wanted = replace(wanted, kind="cuda")
+        return slots(wanted, jobs=self.jobs, pretend=self.dry_run or elsewhere)
 
 
 def execute(plans: Sequence[Plan], execution: Execution, show: Callable[[Plan], str]) -> None:

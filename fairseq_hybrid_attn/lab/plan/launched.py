@@ -16,12 +16,7 @@ from .plan import Plan
 
 def execute_launched(plan: Plan, launched: Mapping[str, str], execution: Execution) -> None:
     """Execute the plan's only run with the other processes; ``launched``: torchrun's variables."""
-    devices = of_processes(
-        int(launched["WORLD_SIZE"]),
-        kind=execution.device,
-        precision=execution.precision,
-        compile=execution.compile,
-    )
+    devices = of_processes(execution.devices, int(launched["WORLD_SIZE"]))
     # All processes check before any of them starts: if one alone stopped here, the others
     # would wait for it.
     able, faults = plan.check(devices)

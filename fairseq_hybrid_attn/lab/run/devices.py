@@ -44,7 +44,7 @@ LEAST_OF_GPU = 2048
 
 @dataclass(frozen=True)
 class Devices:
-    kind: str  # cpu or cuda
+    kind: str  # cpu or cuda; auto until it is decided
     world: int = 1  # processes that train together, on all nodes; a GPU each
     visible: tuple[int, ...] = ()  # the GPUs of this node that the run uses; empty: all of them
     threads: int = 1  # of a process on CPU
@@ -86,31 +86,21 @@ def share_out(batch: Batch, world: int) -> tuple[int, int]:
     return share, update_freq
 
 
-def slots(
-    kind: str,
-    *,
-    per_run: int = 1,
-    jobs: int | None = None,
-    threads: int = 1,
-    precision: str = "auto",
-    compile: bool = False,
-    pretend: bool = False,
-) -> list[Devices]:
+def slots(wanted: Devices, *, jobs: int | None = None, pretend: bool = False) -> list[Devices]:
     """The slots in which runs can work side by side: ``jobs``, by default as many as fit.
 
-    On the CPU, there are no more than fit; on GPUs, more share them.  ``threads`` are per run on
-    CPU.  Kind ``auto`` uses GPUs if there are any.  ``pretend`` assumes that the GPUs exist, for a
-    plan made on another machine.
+    On the CPU, there are no more than fit; on GPUs, more share them.  Kind ``auto`` uses GPUs if
+    there are any.  ``pretend`` assumes that the GPUs exist, for a plan made on another machine.
     """
+    kind, per_run = wanted.kind, wanted.world
     count = cuda_count() if kind != "cpu" else 0
     if kind == "cpu" and per_run > 1:
         raise UserError(f"{per_run} GPUs for each run are requested, on the CPU")
     if kind == "cpu" or (kind == "auto" and count == 0 and per_run == 1):
-        check_cpu_precision(precision)
-        room = max(1, default_workers() // threads)
-        cpu = Devices("cpu", threads=threads, precision=precision, compile=compile)
-        return [cpu] * min(jobs or room, room)
-    gpus = Devices("cuda", per_run, precision=precision, compile=compile)
+        check_cpu_precision(wanted.precision)
+        room = max(1, default_workers() // wanted.threads)
+        return [replace(wanted, kind="cpu")] * min(jobs or room, room)
+    gpus = replace(wanted, kind="cuda")
     if count < per_run and pretend:
         return [gpus] * (jobs or 1)
     if count < per_run:
@@ -202,15 +192,13 @@ def launcher(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def of_processes(
-    world: int, *, kind: str = "auto", precision: str = "auto", compile: bool = False
-) -> Devices:
+def of_processes(wanted: Devices, world: int) -> Devices:
     """The devices of so many processes, one for each, on all nodes."""
-    if kind == "cpu" or (kind == "auto" and cuda_count() == 0):
+    if wanted.kind == "cpu" or (wanted.kind == "auto" and cuda_count() == 0):
+        check_cpu_precision(wanted.precision)
         threads = int(os.environ.get("OMP_NUM_THREADS") or 1)
-        check_cpu_precision(precision)
-        return Devices("cpu", world, threads=threads, precision=precision, compile=compile)
-    return Devices("cuda", world, precision=precision, compile=compile)
+        return replace(wanted, kind="cpu", world=world, threads=threads)
+    return replace(wanted, kind="cuda", world=world)
 
 
 def meeting_flags(devices: Devices, launched: Mapping[str, str]) -> list[str]:

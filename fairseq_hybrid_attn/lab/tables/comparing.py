@@ -36,11 +36,11 @@ def compare(
         style.require()
 
     def show(plan: Plan) -> str:
-        numbers = beside.added(measure(plan), plan, execution.device)
+        numbers = beside.added(measure(plan), plan, execution.devices.kind)
         done = [run for run in plan.runs if run.folder.result.exists()]
         done = [run for run in done if run.seed == done[0].seed]
         report = ["fairseq-hybrid", "report", *(str(run.folder.path) for run in done)]
-        report += flags(user_dir=plan.workspace.user_dir, device=execution.device)
+        report += flags(user_dir=plan.workspace.user_dir, device=execution.devices.kind)
         if pages and done:  # the page shows these numbers, of all seeds
             compared = plan.workspace.root / "comparison.json"
             compared.write_text(FORMATS["json"](numbers), encoding="utf-8")

@@ -107,7 +107,7 @@ def add_cells(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
 
 
 def plans(args: argparse.Namespace) -> list[Plan]:
-    return make_plans(workspace_of(args), args.names, args.columns, args.seeds)
+    return make_plans(workspace_of(args), args.names, columns=args.columns, seeds=args.seeds)
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:

@@ -84,7 +84,12 @@ class Plan:
 
 
 def make_plan(
-    table: Table, workspace: Workspace, rows: list[str], columns: list[str], seeds: tuple[int, ...]
+    table: Table,
+    workspace: Workspace,
+    *,
+    seeds: tuple[int, ...],
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
 ) -> Plan:
     """The plan for some rows and columns of a table; all of them if none is named."""
     for name in rows:
@@ -100,7 +105,7 @@ def make_plan(
 
 
 def make_plans(
-    workspace: Workspace, names: Sequence[str], columns: Sequence[str], seeds: tuple[int, ...]
+    workspace: Workspace, names: Sequence[str], *, columns: Sequence[str], seeds: tuple[int, ...]
 ) -> list[Plan]:
     """The plans for tables (``paper/table``), each of which may be followed by some of its rows."""
     if "/" not in names[0]:
@@ -117,7 +122,7 @@ def make_plans(
         chosen = [column.name for column in table.columns if column.name in columns]
         if columns and not chosen:
             table.column(columns[0])  # its error lists the columns
-        plan = make_plan(table, workspace, rows, chosen, seeds)
+        plan = make_plan(table, workspace, rows=rows, columns=chosen, seeds=seeds)
         if not plan.cells:
             raise UserError(f"{table.name}: none of these rows is in these columns")
         plans.append(plan)
@@ -171,12 +176,13 @@ def own_plan(
         start=start,
         inherit=inherit,
     )
-    return make_plan(table, workspace, [], [], seeds)
+    return make_plan(table, workspace, seeds=seeds)
 
 
 def plan_of_row(
     workspace: Workspace, name: str, columns: Sequence[str], seeds: tuple[int, ...]
 ) -> Plan:
     """The plan for a row, ``paper/table/row``."""
-    table, _, row = name.rpartition("/")
-    return make_plan(load_table(table, workspace.configs), workspace, [row], [*columns], seeds)
+    table_name, _, row = name.rpartition("/")
+    table = load_table(table_name, workspace.configs)
+    return make_plan(table, workspace, rows=[row], columns=columns, seeds=seeds)

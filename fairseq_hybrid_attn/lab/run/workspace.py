@@ -133,7 +133,13 @@ def make_workspace(
         scale = profile_of_text(text.pairs, configs)
     else:
         scale = load_profile(profile or FULL.name, configs)
-    workspace = Workspace(root.absolute(), configs.absolute(), scale, text, user_dir)
+    workspace = Workspace(
+        root=root.absolute(),
+        configs=configs.absolute(),
+        profile=scale,
+        own=text,
+        user_dir=user_dir,
+    )
     check_for_fairseq(workspace.runs / workspace.label, ":,")
     return workspace
 
@@ -243,8 +249,14 @@ class Run:
 
     def commands(self, devices: Devices, folder: RunFolder | None = None) -> RunCommands:
         """Its command lines, or those for a checkpoint in another folder."""
-        where = folder or self.folder, devices, self.workspace.user_dir
-        return RunCommands(self.settings, self.prepared_corpus, *where, by_share=self.is_own)
+        return RunCommands(
+            self.settings,
+            self.prepared_corpus,
+            folder=folder or self.folder,
+            devices=devices,
+            user_dir=self.workspace.user_dir,
+            by_share=self.is_own,
+        )
 
 
 @cache

@@ -68,11 +68,7 @@ def run(args: argparse.Namespace) -> None:
     stop_at_signals()  # so that partial output is removed and child processes end
     output = args.output
     manifest = prepare(
-        corpus,
-        output,
-        downloads=args.downloads,
-        workers=args.workers,
-        alignments=args.alignments,
+        corpus, output, downloads=args.downloads, workers=args.workers, alignments=args.alignments
     )
     print(f"{corpus.title}, {corpus.source} to {corpus.target}: {manifest.pairs}")
     if manifest.gold:

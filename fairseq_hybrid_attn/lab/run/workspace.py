@@ -134,11 +134,7 @@ def make_workspace(
     else:
         scale = load_profile(profile or FULL.name, configs)
     workspace = Workspace(
-        root=root.absolute(),
-        configs=configs.absolute(),
-        profile=scale,
-        own=text,
-        user_dir=user_dir,
+        root=root.absolute(), configs=configs.absolute(), profile=scale, own=text, user_dir=user_dir
     )
     check_for_fairseq(workspace.runs / workspace.label, ":,")
     return workspace

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     cell = asked.cell
     names = f"{cell.table_name} {cell.row} --columns {cell.column}"
     made_by = f"fairseq-hybrid reproduce {names} --prepare-only (and the options given here)"
-    if asked.is_own:
+    if cell.is_own:
         made_by = f"fairseq-hybrid compare --prepare-only, in {asked.corpus_folder}"
     print(f"# Its corpus is prepared by: {made_by}")
     for command in asked.commands(of_run).by_step(asked.seed).values():

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...errors import UserError
 from ..config.user_dir import import_user_dir
@@ -26,9 +25,6 @@ from ..files.processes import locked
 from ..files.writing import say
 from ..run.devices import Devices, slots
 from ..run.workspace import Run, Workspace
-
-if TYPE_CHECKING:
-    from .execution import Execution
 
 #: How often a job may be told that its time is almost over, and be requeued.
 TIMES = 100
@@ -85,14 +81,17 @@ def submit(
     workspace: Workspace,
     devices: Devices,
     options: JobOptions,
-    execution: Execution,
+    *,
+    downloads: Path | None,
+    prepare_only: bool,
+    keep_checkpoints: bool,
 ) -> list[str]:
     """Submit a job for each run that none waits for, after a job for each corpus that is missing.
 
     Return what went wrong, also with earlier jobs, for display.  A job may start in another folder.
     """
     runs = [replace(run, workspace=run.workspace.absolute, found_in=run.label) for run in runs]
-    downloads = execution.downloads and execution.downloads.absolute()
+    downloads = downloads and downloads.absolute()
     folder = workspace.root / "jobs"
     folder.mkdir(parents=True, exist_ok=True)
     gpus = devices.world if devices.kind == "cuda" else 0
@@ -115,8 +114,8 @@ def submit(
                 if job is None:
                     continue
                 after = {"dependency": f"afterok:{job}", "kill_on_invalid_dep": "yes"}
-            for run in users if not execution.prepare_only else []:
-                does = Job(execute_run, (run, devices, execution.keep_checkpoints))
+            for run in users if not prepare_only else []:
+                does = Job(execute_run, (run, devices, keep_checkpoints))
                 jobs.submit(run.name, run.folder.path, does, wanted | after)
         return jobs.problems
 

@@ -79,7 +79,9 @@ def _early_updates(plan: Plan, runs: list[Run]) -> list[str]:
     rows = [
         run.cell.row
         for run in runs
-        if run.is_own and run.settings.checkpoints.average > 1 and (run.settings.share or 0) > wide
+        if run.cell.is_own
+        and run.settings.checkpoints.average > 1
+        and (run.settings.share or 0) > wide
     ]
     advice = "average weights from before the last third of the training; lower --save-every or"
     named = ", ".join(dict.fromkeys(rows))
@@ -133,7 +135,7 @@ def _runs(able: list[tuple[Run, Status]], slots: list[Devices], redo: bool) -> l
             line += f"; {_work(run, slots[0])}"
         lines.append(line)
     if not redo and any(state.state is State.STALE for _, state in able):
-        lines.append(f"   {remedy(able[0][0].is_own)}")
+        lines.append(f"   {remedy(able[0][0].cell.is_own)}")
     tokens = [
         share_out(run.settings.batch, slots[0].world)[0]
         for run, state in able

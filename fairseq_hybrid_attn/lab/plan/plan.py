@@ -101,6 +101,8 @@ def make_plan(
         for cell in table.cells()
         if (not rows or cell.row.name in rows) and (not columns or cell.column.name in columns)
     )
+    if not cells:
+        raise UserError(f"{table.name}: none of these rows is in these columns")
     return Plan(table, workspace, cells, seeds)
 
 
@@ -122,10 +124,7 @@ def make_plans(
         chosen = [column.name for column in table.columns if column.name in columns]
         if columns and not chosen:
             table.column(columns[0])  # its error lists the columns
-        plan = make_plan(table, workspace, rows=rows, columns=chosen, seeds=seeds)
-        if not plan.cells:
-            raise UserError(f"{table.name}: none of these rows is in these columns")
-        plans.append(plan)
+        plans.append(make_plan(table, workspace, rows=rows, columns=chosen, seeds=seeds))
     for name in columns:
         if name not in named:
             raise UserError(f"--columns {name}: none of these tables has it")

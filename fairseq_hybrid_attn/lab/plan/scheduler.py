@@ -38,7 +38,15 @@ def execute_runs(
             ready.remove(run)
     if execution.slurm:
         say(f"\n== Jobs, with logs in {workspace.root / 'jobs'}")
-        return problems + submit(ready, workspace, slots[0], execution.slurm, execution)
+        return problems + submit(
+            ready,
+            workspace,
+            slots[0],
+            execution.slurm,
+            downloads=execution.downloads,
+            prepare_only=execution.prepare_only,
+            keep_checkpoints=execution.keep_checkpoints,
+        )
     if execution.prepare_only:
         return problems
     if ready:

@@ -95,7 +95,7 @@ def status(run: Run) -> Status:
         if not made:  # no checkpoint: its next attempt records what it begins with
             return Status(State.NOT_BEGUN)
         unfinished = "unfinished, and " * (result is None)
-        other = run.is_own and same_elsewhere(run, identity(run)[TRAINING])
+        other = run.cell.is_own and same_elsewhere(run, identity(run)[TRAINING])
         fits = f"; as you ask, it is in --name {other}" * bool(other)
         return Status(State.STALE, f"{unfinished}{changed} changed{named}{fits}")
     changed = changes(run, made_with, FOLLOWING)
@@ -219,7 +219,7 @@ def check_begun(run: Run, devices: Devices) -> None:
     folder = run.folder
     state, begun = status(run), read_begun(folder.begun)
     if state.state is State.STALE:
-        raise UserError(f"{run.name} is {state}. {remedy(run.is_own)}")
+        raise UserError(f"{run.name} is {state}. {remedy(run.cell.is_own)}")
     if begun is None or folder.trained.exists() or folder.checkpoints not in products(folder):
         return  # there is nothing to resume from
     world, precision = begun.get("world"), begun.get("precision", devices.precision)

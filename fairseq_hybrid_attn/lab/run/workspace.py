@@ -155,11 +155,6 @@ class Run:
         """``paper/table/row/column/seedN``; unique in a workspace of one label."""
         return f"{self.cell}/seed{self.seed}"
 
-    @property
-    def is_own(self) -> bool:
-        """Whether it is of the user's systems, and of no table in a file."""
-        return self.cell.is_own
-
     @cached_property
     def label(self) -> str:
         """The folder of runs in which it is."""
@@ -251,7 +246,7 @@ class Run:
             folder=folder or self.folder,
             devices=devices,
             user_dir=self.workspace.user_dir,
-            by_share=self.is_own,
+            by_share=self.cell.is_own,
         )
 
 

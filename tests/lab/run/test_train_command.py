@@ -132,6 +132,7 @@ def test_a_row_that_is_not_one_run_is_refused(place, monkeypatch):
             (f"toy/table1/later {toys}", "an LSTM on top"),
             (f"mixed {toys}", "no such table"),
             ("hysan/table1/e1", r"which --column\? bleu, nopos"),
+            (f"toy/table1/mixed --column aer {toys}", "in these columns"),
         ],
         "show",
     )
@@ -223,6 +224,7 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
             (f"toy/table1/plain {' '.join(where)} --tokens 5", "leave out --tokens"),
             (f"toy/table1/plain {' '.join(where)} --name a", "leave out --name"),
             (f"toy/table1/plain {' '.join(where)} --write a.md", "leave out --write"),
+            (f"toy/table1/mixed {' '.join(where)} --column aer", "in these columns"),
             (f"{mine} --column bleu transformer_mma", "--column"),
             (f"{mine} --write a.md --prepare-only transformer_mma", "--prepare-only"),
             (f"{mine} --name ../../it transformer_mma", "without slashes"),

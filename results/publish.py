@@ -70,7 +70,7 @@ class Published:
         configs = ROOT / "configs"
         workspace = Workspace(RESULTS, configs, load_profile("full", configs), own)
         table = load_table(name, configs)
-        return make_plan(table, workspace, list(self.rows), list(self.columns), self.seeds)
+        return make_plan(table, workspace, rows=self.rows, columns=self.columns, seeds=self.seeds)
 
     def command(self, name: str) -> str:
         """The command that prints it."""

@@ -100,11 +100,9 @@ class MadeWorkspace:
         kept = {"scores": scores_as_dict({"bleu": bleu}), "sentences": count}
         run.folder.score.write_text(json.dumps({**kept, "parts": {"": [0, count]}}))
         plain = {"bleu": {"value": bleu.value, "signature": bleu.signature}}
-        paper, _, table = run.cell.table.partition("/")
-        row, column = run.cell.row, run.cell.column
         plugin = f"/there/{run.name}/fairseq_hybrid_attn"
         result = {
-            **{"name": run.name, "paper": paper, "table": table, "row": row, "column": column},
+            **{"name": run.name, **run.cell._asdict()},
             **{"seed": run.seed, "label": run.workspace.label, "identity": identity(run)},
             "corpus": {"source": "de", "target": "en", "counts": {"test": 60}, "digest": digest},
             **{"settings": run.settings.as_dict(), "updates": 60, "epoch": 1},

@@ -100,9 +100,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _replace_closed_streams() -> None:
     """Let no file take the place of a stream that was closed, and drop what is told to nobody."""
-    while (place := os.open(os.devnull, os.O_RDWR)) <= 2:
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
-    os.close(place)
+    os.close(descriptor)
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
@@ -147,26 +147,8 @@ def _run(words: list[str]) -> None:
             parser.error(f"{misplaced[0]} is of fairseq-hybrid {name}: write it before --")
     args.others = others
     args.command_line = ["fairseq-hybrid", *words]
-    args.typed = _typed(parser, args)
     args.user_dir = import_user_dir(args.user_dir)
     _module(name).run(args)
-
-
-def _typed(parser: argparse.ArgumentParser, args: argparse.Namespace) -> dict[str, list[str]]:
-    """By names, the options that have not their defaults, as words of a command line."""
-    found: dict[str, list[str]] = {}
-    for action in parser._actions:
-        value = getattr(args, action.dest, action.default)
-        if not action.option_strings or value == action.default:
-            continue
-        if isinstance(value, bool):  # the last of two is --no-…
-            found[action.dest] = [action.option_strings[0 if value else -1]]
-        elif isinstance(value, tuple):  # seeds
-            found[action.dest] = [action.option_strings[0], "".join(f"{one}," for one in value)]
-        else:
-            values = value if isinstance(value, list) else [value]
-            found[action.dest] = [w for one in values for w in (action.option_strings[0], str(one))]
-    return found
 
 
 def _module(name: str) -> Any:

@@ -22,11 +22,11 @@ import argparse
 from pathlib import Path
 
 from ...errors import UserError
-from ..plan.doing import own_plan
+from ..plan.plan import own_plan
 from ..tables.comparing import compare
 from ..tables.given import Beside
 from .flags import named_path
-from .workspace_flags import add_own, add_running, doing, shared, workspace
+from .workspace_flags import add_own, add_running, execution, sizes, workspace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,9 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     if not args.text:
         raise UserError("name your text: --text DIR")
-    place = workspace(args, by_size=True)
-    plan = own_plan(place, args.systems, args.seeds, args.name, shared(args, args.others))
+    plan = own_plan(
+        workspace_of(args, by_size=True),
+        args.systems,
+        seeds=args.seeds,
+        name=args.name,
+        flags=args.others,
+        given=sizes(args),
+    )
     given: dict[str, list[Path]] = {}
     for name, path in args.given:
         given.setdefault(name, []).append(path)
-    compare(plan, doing(args), args.write, Beside(given, args.baseline, args.pairs))
+    compare(plan, execution(args), args.write, Beside(given, args.baseline, args.pairs))

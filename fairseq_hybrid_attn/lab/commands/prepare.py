@@ -67,7 +67,9 @@ def run(args: argparse.Namespace) -> None:
     corpus = with_options(corpus, args.pairs, args.subword_size)
     stop_at_signals()  # so that partial output is removed and child processes end
     output = args.output
-    manifest = prepare(corpus, output, args.downloads, args.workers, alignments=args.alignments)
+    manifest = prepare(
+        corpus, output, downloads=args.downloads, workers=args.workers, alignments=args.alignments
+    )
     print(f"{corpus.title}, {corpus.source} to {corpus.target}: {manifest.pairs}")
     if manifest.gold:
         print(f"hand-aligned: {manifest.gold['sentences']:,} sentences, in {output / 'gold'}")

@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 
 from ..tables.comparing import reproduce
-from .workspace_flags import add_cells, add_running, doing, plans
+from .workspace_flags import add_cells, add_running, execution, plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,4 +26,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    reproduce(plans(args), doing(args))
+    reproduce(plans(args), execution(args))

@@ -12,23 +12,16 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from pathlib import Path
 
 import yaml
 
-from ...errors import UserError, few
-from ..config.paper_tables import OWN_PAPER
-from ..models.trained import BEGUN
-from ..plan.plan import run_of_row
+from ...errors import UserError
+from ..plan.named_runs import find_run
 from ..plan.script import script
-from ..run.devices import Devices, check_cpu_precision, slots
+from ..run.devices import devices_of, of_processes, slots
 from ..run.fairseq_commands import by_flag
-from ..run.results import read_begun
-from ..run.status import devices_of
-from ..run.workspace import Run
 from .flags import positive
-from .runs import run_of_folder
-from .workspace_flags import add_devices, add_row, add_workspace, workspace
+from .workspace_flags import add_devices, add_row, add_workspace, devices, workspace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    asked = asked_run(args)
+    asked = find_run(workspace_of(args), args.row, column=args.column, seed=args.seed)
     if args.settings:
         print(yaml.safe_dump(asked.settings.as_dict(), sort_keys=False, allow_unicode=True), end="")
         return
@@ -53,38 +46,19 @@ def run(args: argparse.Namespace) -> None:
             raise UserError("a script is for any devices: set its GPUS or DEVICE when it runs")
         print(script(asked, args.command_line), end="")
         return
+    wanted = devices(args)
     if args.devices:
         kind = "cpu" if args.device == "cpu" else "cuda"
-        if kind == "cpu":
-            check_cpu_precision(args.precision)
-        devices = Devices(kind, args.devices, (), 1, args.precision, args.compile)
+        wanted = of_processes(replace(wanted, kind=kind), args.devices)
     else:
-        devices = slots(args.device, 1, 1, 1, args.precision, args.compile)[0]
-    devices = devices_of(asked, devices)
+        wanted = slots(wanted, jobs=1)[0]
+    of_run = devices_of(asked, wanted)
     print(f"# {asked.name} ({asked.label})")
-    table, _, row = args.row.rpartition("/")
-    names = f"{table} {row}" + (f" --columns {args.column}" if args.column else "")
+    cell = asked.cell
+    names = f"{cell.table_name} {cell.row} --columns {cell.column}"
     made_by = f"fairseq-hybrid reproduce {names} --prepare-only (and the options given here)"
-    if asked.cell.table.startswith(f"{OWN_PAPER}/"):
+    if cell.is_own:
         made_by = f"fairseq-hybrid compare --prepare-only, in {asked.corpus_folder}"
     print(f"# Its corpus is prepared by: {made_by}")
-    for command in asked.commands(devices).by_step(asked.seed).values():
+    for command in asked.commands(of_run).by_step(asked.seed).values():
         print("\n" + " \\\n    ".join(by_flag(command)))
-
-
-def asked_run(args: argparse.Namespace) -> Run:
-    """The run of a folder, wherever that is now, of own/NAME/SYSTEM, or of a table's row."""
-    place, folder = workspace(args), Path(args.row)
-    if args.row.startswith(f"{OWN_PAPER}/"):
-        found = sorted(place.runs.glob(f"*/{args.row}/*/seed{args.seed}"))
-        if len(found) != 1:
-            told = few(found, between="\n  ") if found else f"none in {place.runs}"
-            raise UserError(f"{args.row}, seed {args.seed}: name the folder of one run: {told}")
-        [folder] = found
-    if (begun := read_begun(folder / BEGUN)) is None:
-        return run_of_row(place, args.row, args.column, args.seed)
-    *above, runs, label, paper, table, row, column, seed = folder.resolve().parts
-    if runs != "runs":
-        raise UserError(f"{folder} is not in a folder of runs")
-    place = replace(place, root=Path(*above))
-    return run_of_folder(place, label, [paper, table, row, column, seed], begun)

@@ -15,23 +15,19 @@ it stopped.  "compare" takes several systems, and what this has trained.
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import shlex
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.processes import stop_at_signals
 from ..models.trained import find_model
-from ..plan.doing import Doing, own_plan
-from ..plan.plan import Plan, make_plans
-from ..run.devices import Devices, launcher, of_launched
-from ..run.running import RunInProgress
-from ..run.status import State, check_begun
+from ..plan.launched import execute_launched
+from ..plan.plan import Plan, own_plan, plan_of_row
+from ..run.devices import launcher
 from ..tables.comparing import compare, reproduce
-from .workspace_flags import SIZES, add_own, add_running, doing, shared, workspace
+from .workspace_flags import SIZES, add_own, add_running, execution, sizes, workspace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,9 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    how, system, flags = doing(args), args.row, args.others
+    how, system, flags = execution(args), args.row, args.others
     if system and "/" in system:
-        plan = plan_of_row(args)
+        plan = plan_of_asked_row(args)
     else:
         model = find_model(given) if (given := getattr(args, "from")) else None
         if model and (args.source_lang or args.target_lang or args.profile):
@@ -67,82 +63,52 @@ def run(args: argparse.Namespace) -> None:
             )
         if args.column:
             raise UserError("--column is of a table's row; leave it out")
-        place = workspace(args, by_size=model is None)
-        what = replace(shared(args, flags, model), inherits=args.row is None)
-        plan = own_plan(place, [system], args.seeds, args.name, what)
+        plan = own_plan(
+            workspace_of(args, by_size=model is None),
+            [system],
+            seeds=args.seeds,
+            name=args.name,
+            flags=flags,
+            given=sizes(args),
+            model=model,
+            inherits=args.row is None,
+        )
     alone = how.prepare_only or how.dry_run or how.slurm
     if launched := {} if alone else launcher(os.environ):
         if how.redo or args.write:
             raise UserError(
                 "--redo and --write: not for processes of torchrun or srun; use one process"
             )
-        train_launched(plan, launched, how)
+        execute_launched(plan, launched, how)
     elif not plan.table.is_own:
         reproduce([plan], how)
     else:
         compare(plan, how, args.write)
         if len(plan.table.rows) == 1 and not (how.dry_run or how.prepare_only):
-            ours = [words for name, words in args.typed.items() if name not in ("redo", "write")]
-            words = ["fairseq-hybrid", "compare", *itertools.chain(*ours), system, "ANOTHER"]
-            words += ["--", *flags] if flags else []
-            print(f"\nCompare it with another system: {shlex.join(words)}")
+            print(f"\nCompare it with another system: {shlex.join(comparison(args.command_line))}")
 
 
-def plan_of_row(args: argparse.Namespace) -> Plan:
+def comparison(words: Sequence[str]) -> list[str]:
+    """The command that compares what this one has trained; it deletes and writes nothing."""
+    at = words.index("--") if "--" in words else len(words)
+    pairs = pairwise(["", *words[2:at]])
+    kept = [
+        word
+        for before, word in pairs
+        if before != "--write" and word != "--redo" and not word.startswith("--write")
+    ]
+    return ["fairseq-hybrid", "compare", *kept, "ANOTHER", *words[at:]]
+
+
+def plan_of_asked_row(args: argparse.Namespace) -> Plan:
     if args.others:
         raise UserError(f"{args.row} has its own flags; leave out -- {args.others[0]}, or the row")
     for flag in ("from", "name", "write", *SIZES):
         if getattr(args, flag.replace("-", "_")) not in (None, []):
             raise UserError(f"{args.row} has its own settings; leave out --{flag}, or the row")
-    table, _, row = args.row.rpartition("/")
     columns = [args.column] if args.column else []
-    [plan] = make_plans(workspace(args), [table, row], columns, args.seeds)
+    plan = plan_of_row(workspace_of(args), args.row, columns, args.seeds)
     for run in plan.runs:
         if run.settings.aligner:
             raise UserError(f'{run.name} does not train a model; use "fairseq-hybrid reproduce"')
     return plan
-
-
-def train_launched(plan: Plan, launched: Mapping[str, str], how: Doing) -> None:
-    """Be one of the processes, a device each, that torchrun or SLURM has started for a run."""
-    devices = of_launched(launched, how.device, how.precision, how.compile)
-    # All processes check before any of them starts: if one alone stopped here, the others
-    # would wait for it.
-    able, faults = plan.check(devices)
-    if faults:
-        raise UserError("\n".join(faults))
-    if len(able) != 1:
-        raise UserError(f"{len(able)} runs: under torchrun or srun, name one --column and seed")
-    [(run, state)] = able
-    if not run.has_corpus:
-        raise UserError(
-            f"its corpus is not prepared in {run.corpus_folder} as it is now; on one node, first "
-            "run the same with --prepare-only"
-        )
-    check_begun(run, devices)
-    stop_at_signals()
-    work = RunInProgress(run, devices, how.keep_checkpoints)
-    # By these, the processes of the training find each other.
-    work.training_environment = devices.environment({**os.environ, **launched})
-    work.launch_flags = launch_flags(devices, launched)
-    work.check()
-    done, rank = state.state is State.DONE, int(launched["RANK"])
-    if rank != 0:
-        # If all updates are made, the first process, which asks as well, would not come.
-        if not (done or run.folder.trained.exists() or work.is_trained()):
-            work.train_here(log=f"train-rank{rank}")
-        return
-    if not done:
-        work.complete()
-    print(f"{run.name} is done: {run.folder.path}")
-
-
-def launch_flags(devices: Devices, launched: Mapping[str, str]) -> list[str]:
-    """How processes on CPUs find each other, of which fairseq cannot tell by itself."""
-    if devices.kind == "cuda":
-        return []
-    return [
-        *("--distributed-init-method", "env://"),
-        *("--distributed-rank", launched["RANK"]),
-        "--distributed-no-spawn",
-    ]

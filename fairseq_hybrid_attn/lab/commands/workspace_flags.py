@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import importlib.util
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
 from ..files.yaml_files import CONFIGS
-from ..models.trained import TrainedModel
-from ..plan import cluster_jobs
-from ..plan.doing import Doing, Shared
+from ..plan.cluster_jobs import LIMIT, JobOptions, asked
+from ..plan.execution import Execution
 from ..plan.plan import Plan, make_plans
+from ..run.devices import Devices
 from ..run.workspace import OwnText, Workspace, make_workspace
 from .flags import add_device, add_text, positive
 
@@ -33,14 +35,20 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--configs", type=Path, default=CONFIGS, metavar="DIR", help=text)
 
 
-def workspace(args: argparse.Namespace, by_size: bool = False) -> Workspace:
+def workspace_of(args: argparse.Namespace, by_size: bool = False) -> Workspace:
     text = None
     if args.text:
         text = OwnText(tuple(args.text), args.source_lang, args.target_lang)
     elif args.source_lang or args.target_lang:
         raise UserError("--source-lang and --target-lang are for --text only")
-    where = args.profile, args.configs, args.user_dir
-    return make_workspace(args.output, text, *where, by_size=by_size)
+    return make_workspace(
+        args.output,
+        text,
+        profile=args.profile,
+        configs=args.configs,
+        user_dir=args.user_dir,
+        by_size=by_size,
+    )
 
 
 def add_row(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +72,10 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compile the layers of this package's models, for a GPU",
     )
+
+
+def devices(args: argparse.Namespace) -> Devices:
+    return Devices(args.device, precision=args.precision, compile=args.compile)
 
 
 def add_seeds(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +107,7 @@ def add_cells(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
 
 
 def plans(args: argparse.Namespace) -> list[Plan]:
-    return make_plans(workspace(args), args.names, args.columns, args.seeds)
+    return make_plans(workspace_of(args), args.names, columns=args.columns, seeds=args.seeds)
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:
@@ -111,7 +123,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, action="store_true", help=text)
     text = "folder of archives; those in it are not downloaded (default: OUTPUT/downloads)"
     parser.add_argument("--downloads", type=Path, metavar="DIR", help=text)
-    cluster_jobs.add_arguments(parser)
+    add_slurm(parser)
     add_workspace(parser)
     add_devices(parser)
     for flag, default, help_text in (
@@ -122,12 +134,60 @@ def add_running(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, type=positive, default=default, metavar="N", help=help_text)
 
 
-def doing(args: argparse.Namespace) -> Doing:
-    return Doing(
-        *(args.device, args.gpus_per_run, args.jobs, args.threads, args.precision),
-        args.compile,
-        *(args.dry_run, args.prepare_only, args.redo, args.keep_checkpoints, args.downloads),
-        slurm=cluster_jobs.options(args),
+def add_slurm(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("as jobs of a cluster")
+    group.add_argument(
+        "--slurm",
+        action="store_true",
+        help="submit each run as a job of its own, after a job that prepares its corpus; again, "
+        "the same command tells which jobs wait or have failed, and submits what is missing",
+    )
+    for flag, what in (
+        ("sbatch", f'options of sbatch, such as "partition=gpu account=me exclusive time={LIMIT}"'),
+        ("corpus-sbatch", "all those of the jobs that prepare a corpus"),
+        ("setup", 'a command that jobs run first, such as "module load cuda"'),
+    ):
+        group.add_argument(
+            f"--{flag}", action="append", default=[], metavar="TEXT", help=f"{what}; repeatable"
+        )
+
+
+def job_options(args: argparse.Namespace) -> JobOptions | None:
+    """What jobs are to be submitted with; None if the runs are done here."""
+    if not args.slurm:
+        # Without this, the runs would be done here, perhaps on the node on which one logs in.
+        for flag in ("sbatch", "corpus-sbatch", "setup"):
+            if getattr(args, flag.replace("-", "_")):
+                raise UserError(
+                    f"--{flag} is about jobs of a cluster; add --slurm, or leave it out"
+                )
+        return None
+    if importlib.util.find_spec("submitit") is None:
+        raise UserError(
+            '--slurm: submitit is not installed; install it with: pip install -e ".[slurm]"'
+        )
+    if not (shutil.which("sbatch") and shutil.which("srun")):
+        raise UserError(
+            "--slurm: this machine has no sbatch, so it is not one of a SLURM cluster; submit from "
+            "a login node, or leave out --slurm to run here"
+        )
+    if args.jobs:
+        raise UserError("--jobs is about this machine; SLURM decides how many jobs run at once")
+    return JobOptions(
+        runs=asked(args.sbatch), corpora=asked(args.corpus_sbatch), setup=tuple(args.setup)
+    )
+
+
+def execution(args: argparse.Namespace) -> Execution:
+    return Execution(
+        devices=replace(devices(args), world=args.gpus_per_run, threads=args.threads),
+        jobs=args.jobs,
+        dry_run=args.dry_run,
+        prepare_only=args.prepare_only,
+        redo=args.redo,
+        keep_checkpoints=args.keep_checkpoints,
+        downloads=args.downloads,
+        slurm=job_options(args),
     )
 
 
@@ -145,19 +205,18 @@ def add_own(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("of your text, besides fairseq-train's flags after --")
     text = "of the comparison (default: systems)"
     group.add_argument("--name", metavar="NAME", help=text)
-    for flag, (_, _, told) in SIZES.items():
-        told = f"{told} (default: the profile's)"
-        group.add_argument(f"--{flag}", type=positive, metavar="N", help=told)
+    for flag, (_, _, meaning) in SIZES.items():
+        text = f"{meaning} (default: the profile's)"
+        group.add_argument(f"--{flag}", type=positive, metavar="N", help=text)
     text = "write the table to a .md, .csv or .json too, or the page of report, .html; repeatable"
     group.add_argument("--write", type=Path, action="append", default=[], metavar="FILE", help=text)
     parser.set_defaults(others=[])  # what follows --
 
 
-def shared(
-    args: argparse.Namespace, flags: Sequence[str], model: TrainedModel | None = None
-) -> Shared:
+def sizes(args: argparse.Namespace) -> dict[str, dict[str, int]]:
+    """The settings that these flags give to all systems."""
     given: dict[str, dict[str, int]] = {"batch": {}, "checkpoints": {}}
     for flag, (part, key, _) in SIZES.items():
         if (size := getattr(args, flag.replace("-", "_"))) is not None:
             given[part][key] = size
-    return Shared(tuple(flags), given, model)
+    return given

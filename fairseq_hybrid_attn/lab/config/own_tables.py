@@ -53,10 +53,11 @@ def profile_of_text(pairs: int, configs: Path) -> Profile:
 def own_table(
     name: str,
     systems: Sequence[str],
-    shared: Sequence[str],
-    given: Mapping,
+    *,
     profile: Profile,
     configs: Path,
+    shared: Sequence[str] = (),
+    given: Mapping | None = None,
     base: dict = OWN,
     start: str | None = None,
     inherit: Inherit | None = None,
@@ -66,10 +67,10 @@ def own_table(
     Args:
         systems: an architecture each, perhaps with flags: ``transformer_hysan --encoder-branches
             global,l5``.
-        shared: flags of all systems, which a system's own replace.
-        given: other settings of all systems (``batch``, ``checkpoints``).
         profile: the scale, whose lengths are shortened if these flags ask for fewer updates.
         configs: the folder of configurations.
+        shared: flags of all systems, which a system's own replace.
+        given: other settings of all systems (``batch``, ``checkpoints``).
         base: what all share but for a profile and these: :data:`OWN`, or a model's settings.
         start: what to call the model that all begin with, which is then the first system.
         inherit: of an architecture and the flags given with it, its flags of that model; and which
@@ -105,7 +106,7 @@ def own_table(
         row = _name(arch, flags)
         if row.casefold() in map(str.casefold, rows):
             raise UserError(f"{system}: this system is there twice, or its name {row} is")
-        shortened = _shortened({**given, "train": train}, before)
+        shortened = _shortened({**(given or {}), "train": train}, before)
         rows[row] = Row(row, RawSettings({}, load_raw(shortened, configs, system).own), system)
     columns = tuple(
         Column(score, title, score, RawSettings({}, {}), run="bleu")
@@ -123,14 +124,15 @@ def own_table(
     )
 
 
-def _shortened(own: dict, before: dict) -> dict:
+def _shortened(settings: dict, before: dict) -> dict:
     """A system's settings, whose warm-up and checkpoints fit other updates than ``before``.
 
     The warm-up is not longer than before, but for a fine-tuning, whose default length is short.
     Of the updates, the same share is averaged as before, unless both ``every`` and ``average``
     are given.  It validates as often as before, however dense checkpoints are.
     """
-    train, made, usual = dict(own["train"]), dict(own.get("checkpoints", {})), before["checkpoints"]
+    train, made = dict(settings["train"]), dict(settings.get("checkpoints", {}))
+    usual = before["checkpoints"]
     usually = before["train"].get("max-update")
     updates = train.get("max-update", usually)
     by_updates = usual["unit"] == "update" and usually
@@ -139,7 +141,7 @@ def _shortened(own: dict, before: dict) -> dict:
         if made.get("every", usual["every"]) != usual["every"]:
             train.setdefault("validate-interval-updates", usual["every"])
     if not isinstance(updates, int) or not usually or updates < 1:
-        return {**own, "train": train, "checkpoints": made}
+        return {**settings, "train": train, "checkpoints": made}
     if "max-update" in train:
         warm_up = before["train"].get("warmup-updates")
         if warm_up and (updates < usually or WEIGHTS_OF in before["train"]):
@@ -154,7 +156,7 @@ def _shortened(own: dict, before: dict) -> dict:
         validated = max(1, min(usual["every"], updates // usual["average"]))
         if made["every"] != validated:
             train.setdefault("validate-interval-updates", validated)
-    return {**own, "train": train, "checkpoints": made}
+    return {**settings, "train": train, "checkpoints": made}
 
 
 def _system(text: str) -> tuple[str, dict[str, object]]:

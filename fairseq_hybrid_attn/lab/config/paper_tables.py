@@ -90,7 +90,7 @@ class Table:
     @property
     def is_own(self) -> bool:
         """Whether it is of your own systems, and in no file."""
-        return self.name.partition("/")[0] == OWN_PAPER
+        return self.name.startswith(f"{OWN_PAPER}/")
 
     def row(self, name: str) -> Row:
         return self._named("row", self.rows, name)
@@ -127,12 +127,29 @@ class Table:
 class CellName(NamedTuple):
     """Where a number stands in the tables; so is called what is trained for it."""
 
-    table: str  # paper/table
+    paper: str
+    table: str
     row: str
     column: str
 
     def __str__(self) -> str:
         return "/".join(self)
+
+    @property
+    def table_name(self) -> str:
+        """What :func:`load_table` takes."""
+        return f"{self.paper}/{self.table}"
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is of the user's systems, and of no table in a file."""
+        return self.paper == OWN_PAPER
+
+    def location(self, configs: Path) -> str:
+        """Where a user finds its row, for messages."""
+        return (
+            self.row if self.is_own else f"{table_file(self.table_name, configs)}: rows: {self.row}"
+        )
 
 
 @dataclass(frozen=True)
@@ -140,6 +157,11 @@ class Cell:
     table: Table
     row: Row
     column: Column
+
+    @property
+    def name(self) -> CellName:
+        paper, table = self.table.name.split("/")
+        return CellName(paper, table, self.row.name, self.column.name)
 
     @property
     def paper(self) -> float | None:
@@ -166,7 +188,7 @@ class Cell:
         """The cell whose run gives this number: itself, or the one that ``run`` names."""
         cell, passed = self, []
         while (following := cell._run_of()) is not None:
-            passed.append(f"{cell.table.name}/{cell.row.name}/{cell.column.name}")
+            passed.append(str(cell.name))
             if len(passed) > len(set(passed)):
                 path = table_file(self.table.name, self.table.configs)
                 circle = " -> ".join(passed)
@@ -192,8 +214,7 @@ class Cell:
     @property
     def run_name(self) -> CellName:
         """The cell whose run gives this number."""
-        owner = self.owner
-        return CellName(owner.table.name, owner.row.name, owner.column.name)
+        return self.owner.name
 
     def settings(self, profile: Profile) -> Settings:
         """The settings of its run: the table's, with those of row, column and profile on top.
@@ -205,22 +226,15 @@ class Cell:
         raw = owner.table.raw.merged
         for layer in (row.shared, column.shared, profile.settings, row.own, column.own):
             raw = merge(raw, layer)
-        own = {**row.own.get("train", {}), **column.own.get("train", {})}
+        of_cell = {**row.own.get("train", {}), **column.own.get("train", {})}
         flags = raw.get("train", {})  # an inherited one that another has made useless is left out
-        raw["train"] = {k: v for k, v in flags.items() if k in own or not no_effect(k, flags)}
-        where = row_place(owner.table.name, owner.row.name, owner.table.configs)
+        raw["train"] = {k: v for k, v in flags.items() if k in of_cell or not no_effect(k, flags)}
+        where = owner.name.location(owner.table.configs)
         return resolve(raw, f"{where} (column {owner.column.name})")
 
 
 def table_file(name: str, configs: Path) -> Path:
     return config_file(f"{name}.yaml", configs)
-
-
-def row_place(table: str, row: str, configs: Path) -> str:
-    """Where a user finds a row, for messages."""
-    if table.partition("/")[0] == OWN_PAPER:
-        return row
-    return f"{table_file(table, configs)}: rows: {row}"
 
 
 def table_names(configs: Path) -> list[str]:

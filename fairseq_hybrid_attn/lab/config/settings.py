@@ -211,7 +211,6 @@ class Profile:
     name: Name  # "full" is the papers' own
     summary: str  # one line for display
     settings: dict = field(default_factory=dict)  # override every row's
-    file: Path | None = None  # that it was read from
 
 
 FULL = Profile("full", "each table's own corpora, sizes and numbers of updates")
@@ -234,7 +233,7 @@ def load_profile(name: str, configs: Path) -> Profile:
     summary = read(str, content.pop("summary", ""), f"{path}: summary")
     check_part(Settings, content, str(path))
     name = read(Name, path.stem, f"--profile {name}")  # it names folders of runs
-    return Profile(name, summary, content, path)
+    return Profile(name, summary, content)
 
 
 @dataclass(frozen=True)

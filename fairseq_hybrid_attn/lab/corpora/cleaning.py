@@ -121,11 +121,11 @@ def _chosen(pairs: Iterator[NumberedPair], count: int, reasons: Counter) -> Iter
     are in memory.
     """
 
-    def place(pair: NumberedPair) -> bytes:
+    def order(pair: NumberedPair) -> bytes:
         return hashlib.sha256("\t".join((str(pair[0]), *pair[1][:2])).encode()).digest()
 
     seen = itertools.count()
-    best = heapq.nsmallest(count, (pair for pair, _ in zip(pairs, seen, strict=False)), key=place)
+    best = heapq.nsmallest(count, (pair for pair, _ in zip(pairs, seen, strict=False)), key=order)
     left_out = next(seen) - len(best)
     if left_out:
         reasons["not among --pairs"] += left_out

@@ -309,10 +309,10 @@ def parse(data: dict, path: Path) -> Corpus:
     corpus = read(Corpus, {"subwords": {}, "tokenizer": {}, **data}, where, name=path.stem)
     known, options = READERS[corpus.reader], {}
     for option, value in corpus.options.items():
-        place = f"{where}: options: {option}"
+        location = f"{where}: options: {option}"
         if option not in known:
-            raise UserError(f"{place}: the reader {corpus.reader} has no such option")
-        options[option] = read(known[option], value, place)
+            raise UserError(f"{location}: the reader {corpus.reader} has no such option")
+        options[option] = read(known[option], value, location)
     corpus = replace(corpus, options=options)
     if missing := [language for language in corpus.languages if language not in corpus.tokenizer]:
         raise UserError(f"{where}: tokenizer: no {' and '.join(missing)}")
@@ -330,11 +330,11 @@ def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str], where
     if set(gold.text) != set(languages):
         raise UserError(f"{where}: gold: text: give a file for {' and '.join(languages)}")
     if stray:
-        told = "name the file under archives as well"
-        raise UserError(f"{where}: gold: {', '.join(stray)}: {told}")
+        advice = "name the file under archives as well"
+        raise UserError(f"{where}: gold: {', '.join(stray)}: {advice}")
     if gold.first not in languages:
-        told = "use the language that comes first in a link"
-        raise UserError(f"{where}: gold: first: {gold.first}; {told}")
+        advice = "use the language that comes first in a link"
+        raise UserError(f"{where}: gold: first: {gold.first}; {advice}")
 
 
 def with_options(

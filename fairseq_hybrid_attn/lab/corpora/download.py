@@ -44,13 +44,13 @@ _TEMPORARY = (408, 416, 429, 500, 502, 503, 504)
 Say = Callable[[str], None]
 
 
-def place(archive: Archive, folder: Path) -> Path:
+def archive_path(archive: Archive, folder: Path) -> Path:
     return archive.path or folder / archive.file
 
 
 def identify(archive: Archive, folder: Path) -> str | None:
     """Return the checksum of an archive on disk, or None; refuse the wrong file."""
-    path = place(archive, folder)
+    path = archive_path(archive, folder)
     if archive.path is not None:  # the user's text, which has no fixed checksum
         return sha256(path)
     if not path.is_file():
@@ -65,7 +65,7 @@ def fetch(archive: Archive, folder: Path, say: Say) -> str:
     """Download an archive, which has urls, unless it exists; return its checksum."""
     if checksum := identify(archive, folder):
         return checksum
-    path = place(archive, folder)
+    path = archive_path(archive, folder)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

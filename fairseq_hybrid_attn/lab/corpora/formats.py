@@ -61,8 +61,8 @@ def _telling_damage(archive: Path) -> Iterator[None]:
     try:
         yield
     except (*DAMAGED, tarfile.TarError, zipfile.BadZipFile) as error:
-        told = "is damaged or cut off; delete it, and run this again"
-        raise UserError(f"{archive} {told}") from error
+        problem = "is damaged or cut off; delete it, and run this again"
+        raise UserError(f"{archive} {problem}") from error
     except OSError as error:
         raise UserError(f"{archive} cannot be read: {error.strerror or error}") from error
 
@@ -143,7 +143,7 @@ _SEGMENT = re.compile(
 _ENTITY = re.compile(r"&(amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 
 
-def segments(lines: Iterable[str], place: str) -> list[tuple[str, str]]:
+def segments(lines: Iterable[str], location: str) -> list[tuple[str, str]]:
     """Return number and text of the segments of a test set in the SGML of NIST and WMT, in order.
 
     It is not XML: there may be a bare ``&`` or ``<`` in the text, and several roots.  So only the
@@ -152,9 +152,9 @@ def segments(lines: Iterable[str], place: str) -> list[tuple[str, str]]:
     text = "\n".join(lines)
     parsed = [(match[1], _text(match[2] or "")) for match in _SEGMENT.finditer(text)]
     if not parsed:
-        raise UserError(f"{place} has no segments (<seg …>); it is not a test set in SGML")
+        raise UserError(f"{location} has no segments (<seg …>); it is not a test set in SGML")
     if len(parsed) != len(_OPENING.findall(text)):
-        raise UserError(f"{place} has a segment that does not end; it is damaged: get it again")
+        raise UserError(f"{location} has a segment that does not end; it is damaged: get it again")
     return parsed
 
 

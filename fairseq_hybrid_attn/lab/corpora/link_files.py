@@ -138,17 +138,17 @@ def read_gold(
     return gold
 
 
-def _gold_link(place: str, text: str) -> tuple[tuple[int, int], bool]:
+def _gold_link(location: str, text: str) -> tuple[tuple[int, int], bool]:
     """The two words of a link as in the file, and whether it is sure."""
     match = _GOLD_LINK.fullmatch(text)
     if not match:
         raise UserError(
-            f"{place}: {text!r} is not a link such as 1-2 (sure), 1p2 or 1-2P (possible)"
+            f"{location}: {text!r} is not a link such as 1-2 (sure), 1p2 or 1-2P (possible)"
         )
     first, between, second, letter, digit = match.groups()
     mark = (letter or digit or "").upper()
     if between in "pP?" and mark in ("S", "1"):
-        raise UserError(f"{place}: link {text} is sure and possible at once")
+        raise UserError(f"{location}: link {text} is sure and possible at once")
     return (int(first), int(second)), between in "-:" and mark not in ("P", "0")
 
 

@@ -49,16 +49,16 @@ class Manifest:
     @property
     def pairs(self) -> str:
         """How many pairs each part has, of those that were given; and by which rule others went."""
-        told = []
+        parts = []
         for part in PARTS:
             kept, reasons = self.counts.get(part, 0), self.dropped.get(part, {})
             lost = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
             of = f" of {kept + sum(reasons.values()):,} (left out: {lost})" if reasons else ""
-            told.append(f"{part} {kept:,}{of}")
+            parts.append(f"{part} {kept:,}{of}")
         if self.tests:
             sets = ", ".join(f"{name} {count:,}" for name, count in self.tests.items())
-            told[-1] += f" ({sets})"
-        return ", ".join(told)
+            parts[-1] += f" ({sets})"
+        return ", ".join(parts)
 
     def write(self, output: Path) -> None:
         if read_manifest(output) != self:

@@ -66,11 +66,11 @@ def moses(
             line = pattern.sub(new, line)
         words = line.rstrip(" ").split(" ")
         last = len(words) - 1
-        for place, word in enumerate(words):
+        for index, word in enumerate(words):
             if len(word) > 1 and word.endswith("."):
-                following = words[place + 1] if place < last else ""
-                if (split_last and place == last) or not keeps_dot(word[:-1], following):
-                    words[place] = f"{word[:-1]} ."
+                following = words[index + 1] if index < last else ""
+                if (split_last and index == last) or not keeps_dot(word[:-1], following):
+                    words[index] = f"{word[:-1]} ."
         line = regex.sub(r"\.'$", " . '", " ".join(words))
         dots = regex.sub("(?:DOT)+MULTI", lambda run: "." * (len(run[0]) // 3 - 1), line)
         return " ".join(dots.translate(ESCAPE).split())

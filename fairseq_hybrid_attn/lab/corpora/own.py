@@ -47,8 +47,8 @@ def own_corpus(
     """
     where = [text] if isinstance(text, Path) else list(text)
     texts = texts_of(where)
-    told = " ".join(map(str, where))
-    source, target = direction(corpus, common_languages(texts, told), source_lang, target_lang)
+    location = " ".join(map(str, where))
+    source, target = direction(corpus, common_languages(texts, location), source_lang, target_lang)
     paths = {stem: [files[source], files[target]] for stem, files in texts.items()}
     gold, gold_paths = gold_of(where[0], (source, target))
     first = next(iter(paths.values()))
@@ -90,8 +90,8 @@ def _tokenizer(path: Path, language: str) -> str:
     kind = _TOKENIZERS.get(base_language(language))
     if kind or not words_split_for_good(lines(path), "moses", language):
         return kind or "moses"
-    told = "cannot be put together again; its words are what is between spaces (tokenizer none)"
-    print(f"note: {path}: Moses' tokens of {language} {told}", file=sys.stderr)
+    problem = "cannot be put together again; its words are what is between spaces (tokenizer none)"
+    print(f"note: {path}: Moses' tokens of {language} {problem}", file=sys.stderr)
     return "none"
 
 
@@ -166,12 +166,12 @@ def pairs_given(corpus: Corpus) -> str:
     return ", ".join(f"{part} {count:,}" for part, count in counts.items()) + " pairs given"
 
 
-def common_languages(texts: Texts, place: object) -> list[str]:
+def common_languages(texts: Texts, location: object) -> list[str]:
     languages = {stem: sorted(files) for stem, files in texts.items()}
     first = next(iter(languages.values()))
     if len(first) != 2 or any(other != first for other in languages.values()):
         listed = "; ".join(f"{stem}: {' '.join(names)}" for stem, names in languages.items())
-        raise UserError(f"{place}: each text must be in the same two languages; found {listed}")
+        raise UserError(f"{location}: each text must be in the same two languages; found {listed}")
     return first
 
 

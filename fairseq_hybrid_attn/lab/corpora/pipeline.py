@@ -32,7 +32,7 @@ from . import manifest
 from .binarise import align_training_text, binarise
 from .cleaning import select
 from .definition import PARTS, TEST_SETS, Corpus
-from .download import fetch, identify, place
+from .download import archive_path, fetch, identify
 from .gold import prepare_gold
 from .manifest import Manifest
 from .readers import read as read_archives
@@ -64,13 +64,13 @@ def prepare(
             raise UserError(f"{archive.path} is in {output}, which is overwritten")
     with locked(output / ".lock", say):
         downloads, workers = downloads or output / "downloads", workers or default_workers()
-        shop = Stages(output, say, output / manifest.NAME)
-        run = _Preparation(corpus, output, downloads, workers, shop, alignments)
-        run.shop.clear()
+        store = Stages(output, say, output / manifest.NAME)
+        run = _Preparation(corpus, output, downloads, workers, store, alignments)
+        run.store.clear()
         try:
             result = run.everything()
         finally:
-            run.shop.clear()
+            run.store.clear()
     for part, counts in result.differences.items():
         warn(f"{corpus.title}: {part} has {counts['found']:,} pairs, not {counts['expected']:,}")
     return result
@@ -98,13 +98,19 @@ class _Preparation:
     """One run, in a folder that no other run works in."""
 
     def __init__(
-        self, corpus: Corpus, output: Path, downloads: Path, workers: int, shop: Stages, align: bool
+        self,
+        corpus: Corpus,
+        output: Path,
+        downloads: Path,
+        workers: int,
+        store: Stages,
+        align: bool,
     ):
         self.corpus, self.output, self.downloads = corpus, output, downloads
-        self.shop, self.say = shop, shop.say
+        self.store, self.say = store, store.say
         self.workers, self.alignments = workers, align
         refuse_unread(corpus)
-        self.places = {item.file: place(item, downloads) for item in corpus.archives}
+        self.places = {item.file: archive_path(item, downloads) for item in corpus.archives}
         # The stages whose folders are wanted.
         optional = {"gold": corpus.gold, "align": align}
         self.results = ["text", "subwords", "binarise"]
@@ -113,28 +119,28 @@ class _Preparation:
     def everything(self) -> Manifest:
         stages = self.plan()
         for name in self.results:
-            self.shop.ensure(stages[name])
-        stamps: dict = {name: self.shop.stamp(name) for name in self.results}
+            self.store.ensure(stages[name])
+        stamps: dict = {name: self.store.stamp(name) for name in self.results}
         # Made by an earlier run: of this text, or of another, which must not stay beside this.
         for name in {"align", "gold"} - stamps.keys():
-            if name == "gold" or self.shop.is_outdated(stages[name]):
-                self.shop.discard(stages[name])
+            if name == "gold" or self.store.is_outdated(stages[name]):
+                self.store.discard(stages[name])
             else:
-                stamps[name] = self.shop.stamp(name)
+                stamps[name] = self.store.stamp(name)
         result = manifest.describe(self.corpus, stamps)
         result.write(self.output)
         return result
 
     def plan(self) -> dict[str, Stage]:
         """Return the stages; archives that are gone but not needed count as unchanged."""
-        stamp = self.shop.stamp("text")
+        stamp = self.store.stamp("text")
         recorded = stamp["facts"]["archives"] if stamp else {}
         present = {item.file: identify(item, self.downloads) for item in self.corpus.archives}
         known: dict = {file: sha or recorded.get(file) for file, sha in present.items()}
         if None not in known.values():
             stages = self.stages(known)
             reading = [stages[name] for name in ("text", "gold") if name in self.results]
-            if None not in present.values() or not any(map(self.shop.is_outdated, reading)):
+            if None not in present.values() or not any(map(self.store.is_outdated, reading)):
                 return stages
         self.refuse_missing_archives()
         self.refuse_missing_packages()  # before anything large is downloaded
@@ -149,8 +155,12 @@ class _Preparation:
             title = f"{self.corpus.title} needs files that this program cannot download"
             places = [f"  {self.places[item.file]}" for item in missing]
             advice = dict.fromkeys([*(item.obtain for item in missing), self.corpus.licence])
-            told = [f"{title}; put them here:", *places, *(text.strip() for text in advice if text)]
-            raise UserError("\n".join(told))
+            listed = [
+                f"{title}; put them here:",
+                *places,
+                *(text.strip() for text in advice if text),
+            ]
+            raise UserError("\n".join(listed))
 
     def refuse_missing_packages(self) -> None:
         for language in self.corpus.languages:
@@ -216,8 +226,8 @@ class _Preparation:
             kind = corpus.tokenizer[language]
             tokenise_file(path, tokens / path.name, kind, language, self.workers, corpus.lowercase)
             if kind in MOSES and words_split_for_good(lines(path), kind, language):
-                told = "cannot be put together again, which lowers scores; use the tokenizer none"
-                warn(f"{corpus.title}: {path.name}: the tokens of {kind} {told}")
+                fault = "cannot be put together again, which lowers scores; use the tokenizer none"
+                warn(f"{corpus.title}: {path.name}: the tokens of {kind} {fault}")
         self.say("cleaning and splitting")
         selected = select(corpus, text, tokens, partial / "raw", partial / "tokenised")
         for remark in remarks(corpus, partial / "raw"):

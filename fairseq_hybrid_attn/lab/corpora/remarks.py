@@ -32,5 +32,5 @@ def remarks(corpus: Corpus, raw: Path) -> Iterator[str]:
     tested = HeldOut(test)
     trained = HeldOut(pair for pair in pairs(*texts["train"]) if pair in tested)
     if count := sum(pair in trained for pair in test):
-        told = "test sentences stand in train as well, in one language or both"
-        yield f"{count:,} of {len(test):,} {told}"
+        problem = "test sentences stand in train as well, in one language or both"
+        yield f"{count:,} of {len(test):,} {problem}"

@@ -120,8 +120,8 @@ def _learn_pieces(text: Iterator[str], model: Path, subwords: Subwords, coverage
         least = re.search(r"required_chars?.*?\d+ vs (\d+)", str(error))
         if not least:
             message = " ".join(str(error).split())
-            said = f"sentencepiece cannot learn {subwords.size} subwords: {message}"
-            raise UserError(said) from error
+            problem = f"sentencepiece cannot learn {subwords.size} subwords: {message}"
+            raise UserError(problem) from error
         raise UserError(
             f"subwords, size {subwords.size}: the text has more characters than that; use more "
             f"than {least[1]}"

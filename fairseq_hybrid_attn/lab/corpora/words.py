@@ -57,12 +57,12 @@ def words_of(pieces: Sequence[str], kind: str) -> Words:
     """
     words: Words = []
     fresh = True  # the next piece begins a word
-    for place, piece in enumerate(pieces):
+    for index, piece in enumerate(pieces):
         if kind == "sentencepiece":
             fresh = fresh or piece.startswith(_BEGINS)
         if fresh and not (words and not text_of(words[-1], pieces, kind)):
             words.append([])
-        words[-1].append(place)
+        words[-1].append(index)
         fresh = kind == "none" or (kind == "subword-nmt" and not piece.endswith(_CONTINUED))
     if words and not text_of(words[-1], pieces, kind):
         rest = words.pop()
@@ -106,7 +106,7 @@ def check_kind(sentences: Iterable[Sequence[str]], kind: str) -> None:
 
 
 def text_of(word: Sequence[int], pieces: Sequence[str], kind: str) -> str:
-    text = [pieces[place] for place in word]
+    text = [pieces[index] for index in word]
     if kind == "subword-nmt":
         text = [piece.removesuffix(_CONTINUED) for piece in text]
     joined = "".join(text)

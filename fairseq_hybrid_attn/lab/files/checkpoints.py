@@ -35,8 +35,8 @@ def read_checkpoint(path: Path) -> dict:
         isinstance(name, str) and isinstance(weight, torch.Tensor) and not weight.is_sparse
         for name, weight in weights.items()
     ):
-        told = "not all its weights are dense tensors with names"
-        raise UserError(f"{path} is not a fairseq checkpoint: {told}")
+        problem = "not all its weights are dense tensors with names"
+        raise UserError(f"{path} is not a fairseq checkpoint: {problem}")
     history = state.get("optimizer_history") or [{}]
     if not (
         isinstance(history, list)

@@ -173,23 +173,23 @@ def run_program(
             if process:
                 _end(process)
     if status != 0:
-        said = log.read_bytes()[start:].decode("utf-8", errors="replace").rstrip()
+        printed = log.read_bytes()[start:].decode("utf-8", errors="replace").rstrip()
         name = " ".join(command[: 1 + (command[0] == "fairseq-hybrid")])
         free = shutil.disk_usage(log.parent).free
-        full = _FULL.search(said)
+        full = _FULL.search(printed)
         if full or free < _NO_SPACE:  # then the log may have ended as well
             raise UserError(
                 f"{name} could not write its files ({full[0] if full else 'the disk is full'}; "
                 f"{free / 1e6:,.0f} MB are free beside its log); make room, and repeat the command"
             )
-        told = error_in(said) or said.rpartition("\n")[2] or "it said nothing"
-        told = textwrap.shorten(told, MOST_SHOWN, placeholder=" …")
-        raise UserError(f"{name} ended with status {status}: {told}\n    log: {log}")
+        problem = error_in(printed) or printed.rpartition("\n")[2] or "it said nothing"
+        problem = textwrap.shorten(problem, MOST_SHOWN, placeholder=" …")
+        raise UserError(f"{name} ended with status {status}: {problem}\n    log: {log}")
 
 
-def error_in(said: str) -> str | None:
+def error_in(printed: str) -> str | None:
     """The error that a program's output ends with, if any, such as a loss that became NaN."""
-    _, traceback, end = said.rpartition("Traceback (most recent")
+    _, traceback, end = printed.rpartition("Traceback (most recent")
     if not traceback or " | INFO | " in end:  # it was resumed
         return None
     # Messages of several lines, and warnings, may follow.

@@ -22,10 +22,10 @@ from .writing import atomic_write
 DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
-def decoded(stream: Iterable[bytes], place: object) -> Iterator[str]:
+def decoded(stream: Iterable[bytes], location: object) -> Iterator[str]:
     """Decode lines, without their ends and without a byte order mark at the beginning of a file.
 
-    ``place`` is the location of the lines, for messages.
+    ``location`` is where the lines are, for messages.
     """
     number, text = 0, ""
     for number, line in enumerate(stream, 1):
@@ -33,7 +33,7 @@ def decoded(stream: Iterable[bytes], place: object) -> Iterator[str]:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
             raise UserError(
-                f"{place}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x}); "
+                f"{location}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x}); "
                 "convert the file, for example with iconv"
             ) from error
         if number == 1:
@@ -42,8 +42,8 @@ def decoded(stream: Iterable[bytes], place: object) -> Iterator[str]:
         yield text
     if number == 1 and "\r" in text:
         raise UserError(
-            f"{place}: its lines end in carriage returns alone, so all of it is one line; convert "
-            r"it, for example with tr '\r' '\n'"
+            f"{location}: its lines end in carriage returns alone, so all of it is one line; "
+            r"convert it, for example with tr '\r' '\n'"
         )
 
 

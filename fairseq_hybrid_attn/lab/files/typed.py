@@ -1,4 +1,4 @@
-"""Plain data of YAML and JSON as what annotations say, or a message with the place of a fault.
+"""Plain data of YAML and JSON as what annotations say, or a message with the location of a fault.
 
 A mapping is read as a dataclass, whose fields are the keys, with hyphens.  Other annotations are
 types of plain data, ``Literal``, unions, ``dict``, ``tuple[type, ...]``, and ``Annotated[type,
@@ -58,9 +58,9 @@ def at_least(least: int) -> Callable[[int], str | None]:
     return lambda number: None if number >= least else f"use a whole number from {least}"
 
 
-def matching(pattern: str, told: str) -> Callable[[str], str | None]:
-    """A rule: texts that match a pattern; ``told`` says what to use."""
-    return lambda text: None if re.fullmatch(pattern, text) else told
+def matching(pattern: str, advice: str) -> Callable[[str], str | None]:
+    """A rule: texts that match a pattern; ``advice`` says what to use."""
+    return lambda text: None if re.fullmatch(pattern, text) else advice
 
 
 def not_empty(items: tuple) -> str | None:
@@ -90,38 +90,38 @@ _CODE = "use a language's code, such as de or zh_CN"
 Language = Annotated[str, matching("[A-Za-z]{2,3}([-_][A-Za-z0-9]+)?", _CODE)]
 
 
-def _value(kind: Any, value: object, place: str) -> Any:
-    """The value; ``place`` is where it stands (``file: a: b: ``)."""
+def _value(kind: Any, value: object, location: str) -> Any:
+    """The value; ``location`` is where it stands (``file: a: b: ``)."""
     origin, args = get_origin(kind), get_args(kind)
 
-    def wrong(told: str) -> UserError:
-        return UserError(f"{place}{_shown(value)}: {told}")
+    def wrong(advice: str) -> UserError:
+        return UserError(f"{location}{_shown(value)}: {advice}")
 
     if origin is Annotated:
-        made = _value(args[0], value, place)
-        for told in filter(None, (rule(made) for rule in args[1:])):
-            raise UserError(f"{place}{told}") if isinstance(made, dict) else wrong(told)
+        made = _value(args[0], value, location)
+        for advice in filter(None, (rule(made) for rule in args[1:])):
+            raise UserError(f"{location}{advice}") if isinstance(made, dict) else wrong(advice)
         return made
     if origin in (Union, UnionType):
         for option in args:
             with contextlib.suppress(UserError):
-                return _value(option, value, place)
+                return _value(option, value, location)
         options = [option for option in args if option is not NoneType]
         if len(options) == 1:
-            return _value(options[0], value, place)  # with its own message
+            return _value(options[0], value, location)  # with its own message
         raise wrong(f"use {_told(kind)}")
     if dataclasses.is_dataclass(kind):
-        return _fields(kind, value, place, {})
+        return _fields(kind, value, location, {})
     if origin is dict and isinstance(value, dict):
         return {
-            _value(args[0], key, place): _value(args[1], item, f"{place}{_shown(key)}: ")
+            _value(args[0], key, location): _value(args[1], item, f"{location}{_shown(key)}: ")
             for key, item in value.items()
         }
     if origin is tuple and isinstance(value, list | tuple):
         items = enumerate(value, 1)
-        return tuple(_value(args[0], item, f"{place}no. {number}: ") for number, item in items)
+        return tuple(_value(args[0], item, f"{location}no. {number}: ") for number, item in items)
     if origin is tuple and not isinstance(value, dict):
-        return (_value(args[0], value, place),)
+        return (_value(args[0], value, location),)
     if origin is Literal:
         fits = any(value == option and type(value) is type(option) for option in args)
     elif kind is float:
@@ -133,24 +133,24 @@ def _value(kind: Any, value: object, place: str) -> Any:
     return value
 
 
-def _fields(kind: Any, value: object, place: str, given: dict[str, object] | None) -> Any:
+def _fields(kind: Any, value: object, location: str, given: dict[str, object] | None) -> Any:
     """The dataclass of a mapping; if ``given`` is None, only check a part of it."""
     if not isinstance(value, dict):
-        raise UserError(f"{place}{_shown(value)}: use a mapping from keys to values")
+        raise UserError(f"{location}{_shown(value)}: use a mapping from keys to values")
     keys = {key: field for key, field in _keys(kind).items() if field.name not in (given or ())}
     if unknown := [_shown(key) for key in value if key not in keys]:
-        raise UserError(f"{place}unknown {', '.join(unknown)}; known are {', '.join(keys)}")
+        raise UserError(f"{location}unknown {', '.join(unknown)}; known are {', '.join(keys)}")
     missing = [key for key, field in keys.items() if key not in value and _is_required(field)]
     if missing and given is not None:
-        raise UserError(f"{place}no {', '.join(missing)}")
+        raise UserError(f"{location}no {', '.join(missing)}")
     made = dict(given or {})
     for key, field in keys.items():
         if key in value:
             part = _hints(kind)[field.name]
             if given is None and dataclasses.is_dataclass(part):
-                _fields(part, value[key], f"{place}{key}: ", None)
+                _fields(part, value[key], f"{location}{key}: ", None)
             else:
-                made[field.name] = _value(part, value[key], f"{place}{key}: ")
+                made[field.name] = _value(part, value[key], f"{location}{key}: ")
     return None if given is None else kind(**made)
 
 

@@ -58,8 +58,8 @@ def check_for_fairseq(path: Path, marks: str = ":") -> None:
     if len(path.name.encode()) > LONGEST_FOLDER:
         raise UserError(f"{path.name}: this name is too long; use a shorter one")
     if found := [mark for mark in marks if mark in str(path.absolute())]:
-        told = f"fairseq splits paths at {found[0]!r}; rename the folder, or name another"
-        raise UserError(f"{path.absolute()}: {told}")
+        problem = f"fairseq splits paths at {found[0]!r}; rename the folder, or name another"
+        raise UserError(f"{path.absolute()}: {problem}")
 
 
 def file_identity(path: Path) -> tuple:

@@ -1,4 +1,4 @@
-"""Do runs as jobs of SLURM, through submitit.
+"""Execute runs as jobs of SLURM, through submitit.
 
 A job that is preempted or out of time is requeued, and resumes from its run's last checkpoint.
 Which jobs wait or run is asked of squeue, by their names; whatever else was submitted for a run
@@ -7,20 +7,16 @@ that is not done has failed.
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
 import logging
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...errors import UserError
 from ..config.user_dir import import_user_dir
@@ -29,9 +25,6 @@ from ..files.processes import locked
 from ..files.writing import say
 from ..run.devices import Devices, slots
 from ..run.workspace import Run, Workspace
-
-if TYPE_CHECKING:
-    from .doing import Doing
 
 #: How often a job may be told that its time is almost over, and be requeued.
 TIMES = 100
@@ -67,48 +60,6 @@ class JobOptions:
     setup: tuple[str, ...]  # commands of a shell that come first
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("as jobs of a cluster")
-    group.add_argument(
-        "--slurm",
-        action="store_true",
-        help="submit each run as a job of its own, after a job that prepares its corpus; again, "
-        "the same command tells which jobs wait or have failed, and submits what is missing",
-    )
-    for flag, what in (
-        ("sbatch", f'options of sbatch, such as "partition=gpu account=me exclusive time={LIMIT}"'),
-        ("corpus-sbatch", "all those of the jobs that prepare a corpus"),
-        ("setup", 'a command that jobs run first, such as "module load cuda"'),
-    ):
-        group.add_argument(
-            f"--{flag}", action="append", default=[], metavar="TEXT", help=f"{what}; repeatable"
-        )
-
-
-def options(args: argparse.Namespace) -> JobOptions | None:
-    """What jobs are to be submitted with; None if the runs are done here."""
-    if not args.slurm:
-        # Without this, the runs would be done here, perhaps on the node on which one logs in.
-        for flag in ("sbatch", "corpus-sbatch", "setup"):
-            if getattr(args, flag.replace("-", "_")):
-                raise UserError(
-                    f"--{flag} is about jobs of a cluster; add --slurm, or leave it out"
-                )
-        return None
-    if importlib.util.find_spec("submitit") is None:
-        raise UserError(
-            '--slurm: submitit is not installed; install it with: pip install -e ".[slurm]"'
-        )
-    if not (shutil.which("sbatch") and shutil.which("srun")):
-        raise UserError(
-            "--slurm: this machine has no sbatch, so it is not one of a SLURM cluster; submit from "
-            "a login node, or leave out --slurm to run here"
-        )
-    if args.jobs:
-        raise UserError("--jobs is about this machine; SLURM decides how many jobs run at once")
-    return JobOptions(asked(args.sbatch), asked(args.corpus_sbatch), tuple(args.setup))
-
-
 def asked(texts: list[str]) -> Asked:
     """The options in texts of ``--sbatch``."""
     found: Asked = {}
@@ -126,15 +77,22 @@ def asked(texts: list[str]) -> Asked:
 
 
 def submit(
-    runs: list[Run], place: Workspace, devices: Devices, options: JobOptions, doing: Doing
+    runs: list[Run],
+    workspace: Workspace,
+    devices: Devices,
+    options: JobOptions,
+    *,
+    downloads: Path | None,
+    prepare_only: bool,
+    keep_checkpoints: bool,
 ) -> list[str]:
     """Submit a job for each run that none waits for, after a job for each corpus that is missing.
 
     Return what went wrong, also with earlier jobs, for display.  A job may start in another folder.
     """
     runs = [replace(run, workspace=run.workspace.absolute, found_in=run.label) for run in runs]
-    downloads = doing.downloads and doing.downloads.absolute()
-    folder = place.root / "jobs"
+    downloads = downloads and downloads.absolute()
+    folder = workspace.root / "jobs"
     folder.mkdir(parents=True, exist_ok=True)
     gpus = devices.world if devices.kind == "cuda" else 0
     usual: Asked = {"time": LIMIT, "cpus_per_task": str(gpus * CPUS_PER_GPU or devices.threads)}
@@ -156,8 +114,8 @@ def submit(
                 if job is None:
                     continue
                 after = {"dependency": f"afterok:{job}", "kill_on_invalid_dep": "yes"}
-            for run in users if not doing.prepare_only else []:
-                does = Job(do_run, (run, devices, doing.keep_checkpoints))
+            for run in users if not prepare_only else []:
+                does = Job(execute_run, (run, devices, keep_checkpoints))
                 jobs.submit(run.name, run.folder.path, does, wanted | after)
         return jobs.problems
 
@@ -217,8 +175,8 @@ class Jobs:
                 number = executor.submit(job).job_id
         except RuntimeError as error:  # which submitit's own are
             hint = "; without GPUs, add --device cpu" * ("gpus_per_node" in wanted)
-            said = " ".join(str(error).split())
-            self.problems.append(f"  {name}: its job is refused: {said}{hint}")
+            reason = " ".join(str(error).split())
+            self.problems.append(f"  {name}: its job is refused: {reason}{hint}")
             return None
         say(f"   {name}: job {number}")
         return number
@@ -256,12 +214,11 @@ def prepare(runs: list[Run], downloads: Path | None) -> None:
         raise UserError("\n".join(problems))
 
 
-def do_run(run: Run, devices: Devices, keep_checkpoints: bool) -> None:
+def execute_run(run: Run, devices: Devices, keep_checkpoints: bool) -> None:
     from ..run.running import RunInProgress
 
     import_user_dir(run.workspace.user_dir)
-    how = devices.threads, devices.precision, devices.compile
-    [here] = slots(devices.kind, devices.world, 1, *how)
+    [here] = slots(replace(devices, visible=()), jobs=1)
     RunInProgress(run, here, keep_checkpoints).complete()
 
 
@@ -277,9 +234,10 @@ def _queued() -> dict[str, tuple[str, str]]:
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        said = " ".join((getattr(error, "stderr", None) or str(error)).split())
+        reason = " ".join((getattr(error, "stderr", None) or str(error)).split())
         raise UserError(
-            f"squeue does not tell which jobs still run, so nothing is submitted; try later: {said}"
+            f"squeue does not tell which jobs still run, so nothing is submitted; try later: "
+            f"{reason}"
         ) from None
     lines = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
     return {name: (number, state) for number, state, name in lines}

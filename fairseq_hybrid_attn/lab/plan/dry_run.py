@@ -6,8 +6,8 @@ import textwrap
 
 from ..corpora.own import pairs_given
 from ..files.yaml_files import merge
-from ..run.devices import LEAST_OF_GPU, Devices, share_out
-from ..run.status import State, Status, devices_of, remedy
+from ..run.devices import LEAST_OF_GPU, Devices, devices_of, share_out
+from ..run.status import State, Status, remedy
 from ..run.workspace import Run
 from .plan import Plan
 
@@ -19,14 +19,14 @@ def describe(
     plan: Plan, slots: list[Devices], redo: bool, able: list[tuple[Run, Status]], faults: list[str]
 ) -> str:
     """The plan of the runs that are ``able`` to be done; ``faults``: why others cannot be."""
-    table, place, runs = plan.table, plan.workspace, [run for run, _ in able]
+    table, workspace, runs = plan.table, plan.workspace, [run for run, _ in able]
     lines = [
         f"{table.name}: {table.title}",
-        f"   profile    {place.profile.name}: {place.profile.summary}",
+        f"   profile    {workspace.profile.name}: {workspace.profile.summary}",
         *([f"   differs    {table.notes}"] if table.is_own and table.notes else []),
         *_rows_have(runs, slots[0]),
         *_early_updates(plan, runs),
-        f"   folder     {place.root}",
+        f"   folder     {workspace.root}",
         f"   devices    {len(slots)} x {slots[0]}",
         "",
         *_corpora(runs),
@@ -65,8 +65,8 @@ def _averaged(run: Run) -> str:
         return "the best checkpoint"
     if made.average == 1:
         return "the last checkpoint alone"
-    told = f"the last {made.average} checkpoints, {made.every} {made.unit}s apart"
-    return f"{told}: at most the last {100 * share:.3g} % of the training" if share else told
+    last = f"the last {made.average} checkpoints, {made.every} {made.unit}s apart"
+    return f"{last}: at most the last {100 * share:.3g} % of the training" if share else last
 
 
 def _early_updates(plan: Plan, runs: list[Run]) -> list[str]:
@@ -79,11 +79,13 @@ def _early_updates(plan: Plan, runs: list[Run]) -> list[str]:
     rows = [
         run.cell.row
         for run in runs
-        if run.is_own and run.settings.checkpoints.average > 1 and (run.settings.share or 0) > wide
+        if run.cell.is_own
+        and run.settings.checkpoints.average > 1
+        and (run.settings.share or 0) > wide
     ]
-    told = "average weights from before the last third of the training; lower --save-every or"
+    advice = "average weights from before the last third of the training; lower --save-every or"
     named = ", ".join(dict.fromkeys(rows))
-    return [f"   warning: {named}: {told} --average"] if rows else []
+    return [f"   warning: {named}: {advice} --average"] if rows else []
 
 
 def _corpora(runs: list[Run]) -> list[str]:
@@ -104,9 +106,9 @@ def _comes_from_you(run: Run) -> str:
     """Which files of a corpus cannot be downloaded."""
     if run.workspace.own is not None:
         rules = ", ".join(run.recipe.clean.rules)
-        told = f" from {run.workspace.own}, {run.recipe.source}-{run.recipe.target}: "
-        told += pairs_given(run.recipe)
-        return told + f"; training pairs of {rules} are left out" * bool(rules)
+        source = f" from {run.workspace.own}, {run.recipe.source}-{run.recipe.target}: "
+        source += pairs_given(run.recipe)
+        return source + f"; training pairs of {rules} are left out" * bool(rules)
     if run.recipe.lacks_text:
         return "; from your own text: name it by --text"
     files = [archive.file for archive in run.recipe.archives if not archive.urls]
@@ -121,8 +123,8 @@ def _runs(able: list[tuple[Run, Status]], slots: list[Devices], redo: bool) -> l
     now = sum(state.is_to_do(redo) for _, state in able)
     lines = ["", f"Runs: {len(able)}" + f", of which {now} to do" * (now < len(able))]
     for run, state in able:
-        place = f" in {run.label}" * (run.label != run.workspace.label)
-        line = f"   {run.name}{place}: {state}"
+        label = f" in {run.label}" * (run.label != run.workspace.label)
+        line = f"   {run.name}{label}: {state}"
         if state.is_there:
             line += "; deleted and done again" * redo
         if state.state is State.STALE and not redo:
@@ -133,15 +135,15 @@ def _runs(able: list[tuple[Run, Status]], slots: list[Devices], redo: bool) -> l
             line += f"; {_work(run, slots[0])}"
         lines.append(line)
     if not redo and any(state.state is State.STALE for _, state in able):
-        lines.append(f"   {remedy(able[0][0].is_own)}")
+        lines.append(f"   {remedy(able[0][0].cell.is_own)}")
     tokens = [
         share_out(run.settings.batch, slots[0].world)[0]
         for run, state in able
         if state.is_to_do(redo) and _trains(run)
     ]
     if slots[0].kind == "cuda" and tokens and min(tokens) < LEAST_OF_GPU:
-        few = f"{min(tokens):,} tokens at once leave a GPU mostly idle"
-        lines.append(f"   {few}: use fewer GPUs for a run, or let runs share one (--jobs)")
+        problem = f"{min(tokens):,} tokens at once leave a GPU mostly idle"
+        lines.append(f"   {problem}: use fewer GPUs for a run, or let runs share one (--jobs)")
     return lines
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 from ...errors import UserError
-from ..config.paper_tables import Cell, Table, load_table, row_place
+from ..config.own_tables import OWN, own_table
+from ..config.paper_tables import Cell, Table, load_table
+from ..config.settings import Profile
+from ..models.trained import TrainedModel
 from ..run.checks import check_run
 from ..run.devices import Devices
 from ..run.status import State, Status, status
@@ -76,13 +79,17 @@ class Plan:
                     check_run(run, devices)
                 able.append((run, state))
             except UserError as error:
-                where = row_place(run.cell.table, run.cell.row, run.workspace.configs)
-                faults[f"{where}: {error}"] = None
+                faults[f"{run.cell.location(run.workspace.configs)}: {error}"] = None
         return able, [" ".join(fault.split()) for fault in faults]
 
 
 def make_plan(
-    table: Table, workspace: Workspace, rows: list[str], columns: list[str], seeds: tuple[int, ...]
+    table: Table,
+    workspace: Workspace,
+    *,
+    seeds: tuple[int, ...],
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
 ) -> Plan:
     """The plan for some rows and columns of a table; all of them if none is named."""
     for name in rows:
@@ -94,11 +101,13 @@ def make_plan(
         for cell in table.cells()
         if (not rows or cell.row.name in rows) and (not columns or cell.column.name in columns)
     )
+    if not cells:
+        raise UserError(f"{table.name}: none of these rows is in these columns")
     return Plan(table, workspace, cells, seeds)
 
 
 def make_plans(
-    place: Workspace, names: Sequence[str], columns: Sequence[str], seeds: tuple[int, ...]
+    workspace: Workspace, names: Sequence[str], *, columns: Sequence[str], seeds: tuple[int, ...]
 ) -> list[Plan]:
     """The plans for tables (``paper/table``), each of which may be followed by some of its rows."""
     if "/" not in names[0]:
@@ -106,7 +115,7 @@ def make_plans(
     loaded: list[tuple[Table, list[str]]] = []
     for name in names:
         if "/" in name:
-            loaded.append((load_table(name.rstrip("/"), place.configs), []))
+            loaded.append((load_table(name.rstrip("/"), workspace.configs), []))
         else:
             loaded[-1][1].append(name)
     named = {column.name for table, _ in loaded for column in table.columns}
@@ -115,26 +124,64 @@ def make_plans(
         chosen = [column.name for column in table.columns if column.name in columns]
         if columns and not chosen:
             table.column(columns[0])  # its error lists the columns
-        plan = make_plan(table, place, rows, chosen, seeds)
-        if not plan.cells:
-            raise UserError(f"{table.name}: none of these rows is in these columns")
-        plans.append(plan)
+        plans.append(make_plan(table, workspace, rows=rows, columns=chosen, seeds=seeds))
     for name in columns:
         if name not in named:
             raise UserError(f"--columns {name}: none of these tables has it")
     return plans
 
 
-def run_of_row(place: Workspace, row: str, column: str | None, seed: int) -> Run:
-    """The run of ``paper/table/row``; a row with several runs needs a column."""
-    table, _, name = row.rpartition("/")
-    columns = [column] if column else []
-    plan = make_plan(load_table(table, place.configs), place, [name], columns, (seed,))
-    if len(plan.runs) > 1:
-        raise UserError(f"{row}: which --column? {', '.join(c.column.name for c in plan.cells)}")
-    if plan.faults:
-        raise UserError(plan.faults[0])
-    if not plan.runs:
-        reasons = ", ".join(dict.fromkeys(reason for _, reason in plan.planned))
-        raise UserError(f"{row} is not run: {reasons or 'cited by the paper'}")
-    return plan.runs[0]
+def own_plan(
+    workspace: Workspace,
+    systems: Sequence[str],
+    *,
+    seeds: tuple[int, ...] = (1,),
+    name: str | None = None,
+    flags: Sequence[str] = (),
+    given: Mapping[str, Mapping[str, int]] | None = None,
+    model: TrainedModel | None = None,
+    inherits: bool = False,
+) -> Plan:
+    """The plan of the table ``own/NAME`` of systems on the user's text.
+
+    Args:
+        flags: of fairseq-train, for all systems.
+        given: other settings of all: the batch's tokens and per-device, the checkpoints' every and
+            average.
+        model: what they go on with.
+        inherits: the system is the model's own: its architecture was not named.
+    """
+    base, start, inherit = OWN, None, None
+    if model and workspace.own:
+        from ..run.fine_tuning import (  # here: others need it not
+            name_of,
+            of_architecture,
+            settings_from,
+        )
+
+        profile = Profile(f"from-{name_of(model)}", f"starts from {model.checkpoint}")
+        own = replace(workspace.own, like=model.checkpoint)
+        workspace = replace(workspace, own=own, profile=profile)
+        base, start = settings_from(model), f"{name_of(model)}, as it is"
+        inherit = None if inherits else partial(of_architecture, base["train"])
+    table = own_table(
+        "systems" if name is None else name,
+        systems,
+        shared=flags,
+        given=given,
+        profile=workspace.profile,
+        configs=workspace.configs,
+        base=base,
+        start=start,
+        inherit=inherit,
+    )
+    return make_plan(table, workspace, seeds=seeds)
+
+
+def plan_of_row(
+    workspace: Workspace, name: str, columns: Sequence[str], seeds: tuple[int, ...]
+) -> Plan:
+    """The plan for a row, ``paper/table/row``."""
+    table_name, _, row = name.rpartition("/")
+    table = load_table(table_name, workspace.configs)
+    return make_plan(table, workspace, rows=[row], columns=columns, seeds=seeds)

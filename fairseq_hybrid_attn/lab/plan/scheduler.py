@@ -1,4 +1,4 @@
-"""Do several runs side by side, or as jobs of a cluster, after the corpora that they need."""
+"""Execute several runs side by side, or as jobs of a cluster, after the corpora that they need."""
 
 from __future__ import annotations
 
@@ -12,39 +12,50 @@ from ..run.running import RunInProgress, Stopped, delete_run, prepare_corpora
 from ..run.status import Status
 from ..run.workspace import Run, Workspace
 from .cluster_jobs import submit
-from .doing import Doing
+from .execution import Execution
 
 
-def do_runs(
-    states: list[tuple[Run, Status]], place: Workspace, slots: list[Devices], doing: Doing
+def execute_runs(
+    states: list[tuple[Run, Status]],
+    workspace: Workspace,
+    slots: list[Devices],
+    execution: Execution,
 ) -> list[str]:
-    """Do runs here, or as jobs of a cluster; return what went wrong, a line each.
+    """Execute runs here, or as jobs of a cluster; return what went wrong, a line each.
 
     What is done or stale of them is deleted, once the corpora are prepared.
     """
     problems: list[str] = []
     ready = [run for run, _ in states]
-    if not doing.slurm:
-        ready, problems = prepare_corpora(ready, doing.downloads)
-    there = {run.name for run, state in states if state.is_there and not doing.prepare_only}
-    for run in [run for run in ready if run.name in there]:
+    if not execution.slurm:
+        ready, problems = prepare_corpora(ready, execution.downloads)
+    to_delete = {run.name for run, state in states if state.is_there and not execution.prepare_only}
+    for run in [run for run in ready if run.name in to_delete]:
         try:
             delete_run(run)
         except (UserError, OSError) as error:
             problems.append(f"  {run.name}: {error}")
             ready.remove(run)
-    if doing.slurm:
-        say(f"\n== Jobs, with logs in {place.root / 'jobs'}")
-        return problems + submit(ready, place, slots[0], doing.slurm, doing)
-    if doing.prepare_only:
+    if execution.slurm:
+        say(f"\n== Jobs, with logs in {workspace.root / 'jobs'}")
+        return problems + submit(
+            ready,
+            workspace,
+            slots[0],
+            execution.slurm,
+            downloads=execution.downloads,
+            prepare_only=execution.prepare_only,
+            keep_checkpoints=execution.keep_checkpoints,
+        )
+    if execution.prepare_only:
         return problems
     if ready:
         say(f"\n== Runs: {len(ready)}, {min(len(slots), len(ready))} at a time")
-    return problems + run_all(ready, slots, doing.keep_checkpoints)
+    return problems + execute_here(ready, slots, execution.keep_checkpoints)
 
 
-def run_all(runs: list[Run], slots: list[Devices], keep_checkpoints: bool) -> list[str]:
-    """Do runs in this order, one on each slot; return what went wrong, a line for each that failed.
+def execute_here(runs: list[Run], slots: list[Devices], keep_checkpoints: bool) -> list[str]:
+    """Execute runs in this order, one on each slot; return what went wrong, a line each.
 
     A failed run does not stop the others.  Ctrl-C ends their programs before it is raised.
     """
@@ -57,13 +68,13 @@ def run_all(runs: list[Run], slots: list[Devices], keep_checkpoints: bool) -> li
     def work(devices: Devices, ended: threading.Event) -> None:
         try:
             while True:
-                do_run(waiting.get_nowait(), devices)
+                execute_run(waiting.get_nowait(), devices)
         except (queue.Empty, Stopped):
             pass
         finally:
             ended.set()
 
-    def do_run(run: Run, devices: Devices) -> None:
+    def execute_run(run: Run, devices: Devices) -> None:
         try:
             RunInProgress(run, devices, keep_checkpoints, stopped).complete()
             return

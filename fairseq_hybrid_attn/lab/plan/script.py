@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..config.own_tables import own_table
-from ..config.paper_tables import OWN_PAPER, Cell, Row, Table, load_table
+from ..config.paper_tables import Cell, Row, Table, load_table
 from ..corpora.prepared import PreparedFolder
 from ..files.yaml_files import CONFIGS
 from ..run.devices import Devices, share_out
@@ -107,14 +107,17 @@ def script(run: Run, made_by: list[str]) -> str:
 
 def table_row(run: Run) -> tuple[Table, Row, str]:
     """The table, the row and the name of the column that a run belongs to."""
-    table_name, row, column = run.cell
-    paper, _, name = table_name.partition("/")
-    if paper == OWN_PAPER:
-        where = run.workspace.profile, run.workspace.configs
-        table = own_table(name, [str(run.settings.train["arch"])], [], {}, *where)
-        return table, replace(table.rows[0], name=row), column
-    table = load_table(table_name, run.workspace.configs)
-    return table, table.row(row), column
+    cell = run.cell
+    if cell.is_own:
+        table = own_table(
+            cell.table,
+            [str(run.settings.train["arch"])],
+            profile=run.workspace.profile,
+            configs=run.workspace.configs,
+        )
+        return table, replace(table.rows[0], name=cell.row), cell.column
+    table = load_table(cell.table_name, run.workspace.configs)
+    return table, table.row(cell.row), cell.column
 
 
 def about(run: Run, made_by: list[str], without: str | None) -> str:
@@ -155,7 +158,7 @@ def metrics_of(run: Run) -> list[str]:
 
 def inferred(run: Run, train: list[str], search: list[str]) -> str:
     """A line with what the paper does not give of these commands' flags; none if it gives all."""
-    paper = run.cell.table.partition("/")[0]
+    paper = run.cell.paper
     if paper not in INFERRED:
         return ""
     known = {f"--{name}" for name in INFERRED[paper].split()}
@@ -179,10 +182,10 @@ def without_positions(run: Run) -> str | None:
 
 def variables(run: Run, batches: int, without: bool) -> list[str]:
     """What a reader sets, with defaults; no path but that of the user's own text."""
-    place, corpus = run.workspace, run.settings.corpus
+    workspace, corpus = run.workspace, run.settings.corpus
     name = shlex.quote(str(run.cell).replace("/", "."))
-    folder = shlex.quote(f"{place.label}/{corpus}" if place.own else corpus)
-    lines = [f"TEXT=${{TEXT:-{shlex.quote(str(place.own))}}}"] if place.own else []
+    folder = shlex.quote(f"{workspace.label}/{corpus}" if workspace.own else corpus)
+    lines = [f"TEXT=${{TEXT:-{shlex.quote(str(workspace.own))}}}"] if workspace.own else []
     lines += [
         f"SEED=${{SEED:-{run.seed}}} DATA=${{DATA:-data}}"
         + " POSITIONS=${POSITIONS:-1}" * without
@@ -196,23 +199,28 @@ def variables(run: Run, batches: int, without: bool) -> list[str]:
         fault = f'{{ echo "GPUS=$GPUS: use a divisor of {batches}" >&2; exit 1; }}'
         gpus = "GPUS=${GPUS:-${SLURM_GPUS_ON_NODE:-1}}"
         lines += [f"{gpus}; (({batches} % GPUS == 0)) || {fault}"]
-    return [*lines, f"PLUGIN={shlex.quote(str(place.user_dir)) if place.user_dir else _IMPORTED}"]
+    plugin = shlex.quote(str(workspace.user_dir)) if workspace.user_dir else _IMPORTED
+    return [*lines, f"PLUGIN={plugin}"]
 
 
 def prepare(run: Run) -> list[str]:
     """fairseq-hybrid prepare, of the recipe or of the user's text by it."""
-    place, settings = run.workspace, run.settings
-    own: dict[str, object] = {}
-    if place.own is not None:
-        own = {"text": "$TEXT", "source-lang": run.recipe.source, "target-lang": run.recipe.target}
-        own |= {"pairs": settings.pairs, "subword-size": settings.subword_size}
-        if place.own.like:
-            own = {"text": "$TEXT", "like": place.own.like}
+    workspace, settings = run.workspace, run.settings
+    of_text: dict[str, object] = {}
+    if workspace.own is not None:
+        of_text = {
+            "text": "$TEXT",
+            "source-lang": run.recipe.source,
+            "target-lang": run.recipe.target,
+        }
+        of_text |= {"pairs": settings.pairs, "subword-size": settings.subword_size}
+        if workspace.own.like:
+            of_text = {"text": "$TEXT", "like": workspace.own.like}
     return [
-        *("fairseq-hybrid", "prepare", *([] if "like" in own else [settings.corpus])),
+        *("fairseq-hybrid", "prepare", *([] if "like" in of_text else [settings.corpus])),
         *flags(output="$CORPUS", downloads="$DATA"),
-        *flags(own, alignments=settings.needs_alignments),
-        *flags(configs=None if place.configs == CONFIGS else place.configs),
+        *flags(of_text, alignments=settings.needs_alignments),
+        *flags(configs=None if workspace.configs == CONFIGS else workspace.configs),
     ]
 
 

@@ -54,25 +54,25 @@ def parsed(program: str, *words: str) -> Namespace:
     training = program == "fairseq-train"
     parser = options.get_training_parser() if training else options.get_generation_parser()
     part = "train" if training else "generate"
-    said = io.StringIO()
+    printed = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(printed):
             return options.parse_args_and_arch(parser, ["data", *words])
     except UserError as error:  # our models say what is wrong
         raise UserError(f"{part}: {error}") from None
     except SystemExit:
-        told = said.getvalue().strip().rpartition("error: ")[2]
+        message = printed.getvalue().strip().rpartition("error: ")[2]
     except Exception as error:  # fairseq evaluates some values
-        told = f"{type(error).__name__}: {error}"
-    _, unknown, rest = told.partition("unrecognized arguments: ")
+        message = f"{type(error).__name__}: {error}"
+    _, unknown, rest = message.partition("unrecognized arguments: ")
     if unknown and (flag := rest.split()[0]) in POSITIONS:
-        told = (
+        message = (
             f"{flag} is of this package's models; fairseq's have --no-token-positional-embeddings, "
             "and transformer_mma --head-patterns global is a Transformer with both"
         )
     elif unknown:
-        told += did_you_mean(rest.split()[0], parser._option_string_actions)
-    raise UserError(f"{part}: {program}: {textwrap.shorten(told, 200)}")
+        message += did_you_mean(rest.split()[0], parser._option_string_actions)
+    raise UserError(f"{part}: {program}: {textwrap.shorten(message, 200)}")
 
 
 @cache
@@ -91,8 +91,8 @@ def _check_model(words: tuple[str, ...], one_dictionary: bool, weights: Path | N
     if kind := MODEL_DATACLASS_REGISTRY.get(args.arch):
         # fairseq's own conversion takes most of a second.
         names = [field.name for field in fields(kind) if field.name in args]
-        own = {name: getattr(args, name) for name in names}
-        cfg = OmegaConf.merge(OmegaConf.structured(kind()), own, {"_name": args.arch})
+        values = {name: getattr(args, name) for name in names}
+        cfg = OmegaConf.merge(OmegaConf.structured(kind()), values, {"_name": args.arch})
     state = read_checkpoint(weights)["model"] if weights else {}
     first, second = Dictionary(), Dictionary()
     for side, dictionary in (("encoder", first), ("decoder", second)):
@@ -153,12 +153,12 @@ def _check_lengths(run: Run, args: Namespace, devices: Devices) -> None:
             tokens, line = manifest.longest[f"{part}.{language}"]
             left_out = part == "train" or (side == OF_TASK[0] and args.truncate_source)
             left_out |= part == "valid" and args.skip_invalid_size_inputs_valid_test
-            told = f"{run.corpus_folder}/raw/{part}.{language}, line {line}: {tokens:,} tokens"
+            longest = f"{run.corpus_folder}/raw/{part}.{language}, line {line}: {tokens:,} tokens"
             if tokens > limit and not left_out:
                 raise UserError(
-                    f"{told}, and the model takes {limit:,}; shorten the line in your text, or "
+                    f"{longest}, and the model takes {limit:,}; shorten the line in your text, or "
                     f"write --{side} {tokens} after --"
                 )
             if min(tokens, limit) == tokens > most:
                 flag = f", or use --tokens-per-device {tokens}" if part != "test" else ""
-                raise UserError(f"{told}, and a batch has {most:,}; shorten the line{flag}")
+                raise UserError(f"{longest}, and a batch has {most:,}; shorten the line{flag}")

@@ -1,4 +1,4 @@
-"""The devices of a run, and how a batch is divided among them."""
+"""The devices of a run, their precision and compiling, and how a batch is divided among them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
+from typing import TYPE_CHECKING
 
 from ...errors import UserError
 from ..config.settings import Batch
 from ..files.processes import default_workers
+from .results import read_begun
+
+if TYPE_CHECKING:
+    from .workspace import Run
 
 #: Keep memory in a CPU process between updates: returning it to the system costs up to a third
 #: of the time.  Let waiting threads sleep soon, since other processes need the cores.
@@ -23,6 +28,11 @@ CPU_TUNING = {
     "GOMP_SPINCOUNT": "1000",
 }
 
+#: The criteria that take --autocast-bf16.
+BF16_CRITERIA = (
+    "fused_label_smoothed_cross_entropy",
+    "label_smoothed_cross_entropy_with_supervised_attention",
+)
 #: The precisions of training on a GPU, the default first.
 GPU_PRECISIONS = ("fp16", "bf16", "fp32")
 
@@ -34,7 +44,7 @@ LEAST_OF_GPU = 2048
 
 @dataclass(frozen=True)
 class Devices:
-    kind: str  # cpu or cuda
+    kind: str  # cpu or cuda; auto until it is decided
     world: int = 1  # processes that train together, on all nodes; a GPU each
     visible: tuple[int, ...] = ()  # the GPUs of this node that the run uses; empty: all of them
     threads: int = 1  # of a process on CPU
@@ -76,30 +86,21 @@ def share_out(batch: Batch, world: int) -> tuple[int, int]:
     return share, update_freq
 
 
-def slots(
-    kind: str,
-    per_run: int,
-    jobs: int | None,
-    threads: int,
-    precision: str,
-    compile: bool = False,
-    pretend: bool = False,
-) -> list[Devices]:
+def slots(wanted: Devices, *, jobs: int | None = None, pretend: bool = False) -> list[Devices]:
     """The slots in which runs can work side by side: ``jobs``, by default as many as fit.
 
-    On the CPU, there are no more than fit; on GPUs, more share them.  ``threads`` are per run on
-    CPU.  Kind ``auto`` uses GPUs if there are any.  ``pretend`` assumes that the GPUs exist, for a
-    plan made on another machine.
+    On the CPU, there are no more than fit; on GPUs, more share them.  Kind ``auto`` uses GPUs if
+    there are any.  ``pretend`` assumes that the GPUs exist, for a plan made on another machine.
     """
+    kind, per_run = wanted.kind, wanted.world
     count = cuda_count() if kind != "cpu" else 0
     if kind == "cpu" and per_run > 1:
         raise UserError(f"{per_run} GPUs for each run are requested, on the CPU")
     if kind == "cpu" or (kind == "auto" and count == 0 and per_run == 1):
-        check_cpu_precision(precision)
-        room = max(1, default_workers() // threads)
-        cpu = Devices("cpu", threads=threads, precision=precision, compile=compile)
-        return [cpu] * min(jobs or room, room)
-    gpus = Devices("cuda", per_run, precision=precision, compile=compile)
+        check_cpu_precision(wanted.precision)
+        room = max(1, default_workers() // wanted.threads)
+        return [replace(wanted, kind="cpu")] * min(jobs or room, room)
+    gpus = replace(wanted, kind="cuda")
     if count < per_run and pretend:
         return [gpus] * (jobs or 1)
     if count < per_run:
@@ -107,6 +108,46 @@ def slots(
     groups = [range(i, i + per_run) for i in range(0, count - per_run + 1, per_run)]
     every = [replace(gpus, visible=tuple(group)) for group in groups]
     return list(islice(cycle(every), jobs or len(every)))
+
+
+def devices_of(run: Run, devices: Devices) -> Devices:
+    """Return devices in the run's precision; ``auto``: what it was begun with, if it was.
+
+    Whether they compile its layers is decided with each attempt anew: it may resume either way.
+
+    On a CPU, its instructions alone decide, so that a command gives the same numbers each time.
+    """
+    from ...cross_entropy import bfloat16_pays, has_bfloat16
+
+    precision, begun = devices.precision, read_begun(run.folder.begun)
+    train, on_cpu = run.settings.train, devices.kind == "cpu"
+    if not on_cpu and precision == "auto":
+        known = (begun or {}).get("precision")
+        precision = known if known in GPU_PRECISIONS else GPU_PRECISIONS[0]
+    without = train.get("criterion") not in BF16_CRITERIA or train.get("checkpoint-activations")
+    if without and (on_cpu or precision == "bf16"):
+        precision = "fp32"  # the others know nothing else
+    elif on_cpu and precision == "auto":
+        if begun:
+            wanted = begun.get("precision") == "bf16" and has_bfloat16()
+        else:  # several processes, perhaps on unlike machines, must agree
+            wanted = devices.world == 1 and bfloat16_pays()
+        precision = "bf16" if wanted else "fp32"
+    return replace(devices, precision=precision, compile=_is_compiled(run, devices))
+
+
+def _is_compiled(run: Run, devices: Devices) -> bool:
+    """Whether the layers are compiled: if that is asked for, and they can be."""
+    settings = run.settings
+    trains = settings.aligner is None and settings.updates != 0
+    if not (devices.compile and trains) or settings.train.get("checkpoint-activations"):
+        return False
+    from fairseq.models import ARCH_MODEL_REGISTRY
+
+    from ...models.transformer import PlannedModel
+
+    kind = ARCH_MODEL_REGISTRY.get(settings.train.get("arch"), object)
+    return issubclass(kind, PlannedModel)
 
 
 def without_launcher(environment: Mapping[str, str]) -> dict[str, str]:
@@ -151,16 +192,24 @@ def launcher(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def of_launched(
-    launched: Mapping[str, str], kind: str, precision: str, compile: bool = False
-) -> Devices:
-    """The devices of the processes that a launcher started, one for each."""
-    world = int(launched["WORLD_SIZE"])
-    if kind == "cpu" or (kind == "auto" and cuda_count() == 0):
+def of_processes(wanted: Devices, world: int) -> Devices:
+    """The devices of so many processes, one for each, on all nodes."""
+    if wanted.kind == "cpu" or (wanted.kind == "auto" and cuda_count() == 0):
+        check_cpu_precision(wanted.precision)
         threads = int(os.environ.get("OMP_NUM_THREADS") or 1)
-        check_cpu_precision(precision)
-        return Devices("cpu", world, threads=threads, precision=precision, compile=compile)
-    return Devices("cuda", world, precision=precision, compile=compile)
+        return replace(wanted, kind="cpu", world=world, threads=threads)
+    return replace(wanted, kind="cuda", world=world)
+
+
+def meeting_flags(devices: Devices, launched: Mapping[str, str]) -> list[str]:
+    """How processes on CPUs find each other, of which fairseq cannot tell by itself."""
+    if devices.kind == "cuda":
+        return []
+    return [
+        *("--distributed-init-method", "env://"),
+        *("--distributed-rank", launched["RANK"]),
+        "--distributed-no-spawn",
+    ]
 
 
 def check_cpu_precision(precision: str) -> None:

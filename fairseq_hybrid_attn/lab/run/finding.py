@@ -28,23 +28,26 @@ def label_of(run: Run) -> str:
     workspace's label, or a longer one if that has runs of others.  A text that has changed where it
     lies counts as the same: its runs are stale.
     """
-    place, origin = run.workspace, run.origin
-    usual, here = place.label, place.as_record()["own"] or {}
-    if place.own is None or origin["data"] is None:
+    workspace, origin = run.workspace, run.origin
+    usual = workspace.label
+    if workspace.own is None or origin["data"] is None:
         return usual
-    profile = "from-*" if place.own.like else glob.escape(place.profile.name)
+    here = workspace.own.as_record()
+    profile = "from-*" if workspace.own.like else glob.escape(workspace.profile.name)
     exact, ours, changed, others = set(), set(), set(), defaultdict(set)
-    for path in place.runs.glob(f"{profile}@*/*/*/*/*/seed*/begun.json"):
-        label, *name = path.parent.relative_to(place.runs).parts
+    for path in workspace.runs.glob(f"{profile}@*/*/*/*/*/seed*/begun.json"):
+        label, *name = path.parent.relative_to(workspace.runs).parts
         begun = _read(path)
         training = begun["identity"].get(TRAINING, {})
-        way, own = {"direction": origin["direction"]}, begun.get("workspace", {}).get("own")
+        way, text = {"direction": origin["direction"]}, begun.get("workspace", {}).get("own")
         if agree(origin, training):
             ours.add(label)
             exact |= {label} if "/".join(name) == run.name else set()
-        elif own and agree(way, training) and all(own[at] == here[at] for at in ("paths", "like")):
+        elif (
+            text and agree(way, training) and all(text[at] == here[at] for at in ("paths", "like"))
+        ):
             changed.add(label)
-        elif own or not agree(way, training):
+        elif text or not agree(way, training):
             others[label].add(training.get("direction"))
     if found := exact or ours or changed:
         return usual if usual in found else min(found)

@@ -23,12 +23,12 @@ from ..files.writing import atomic_write, say
 from ..scores.counts import Score
 from .checks import check_run
 from .curve import write_curve
-from .devices import Devices, without_launcher
+from .devices import Devices, devices_of, without_launcher
 from .fairseq_commands import RunCommands
 from .folder import RunFolder
 from .results import as_stored, read_begun
 from .run_scores import VALID_LOSS, scores_of, valid_losses, write_counts
-from .status import begin, changes, devices_of
+from .status import begin, changes
 from .training_log import duration, last_record, parameters, progress_line
 from .workspace import Run
 
@@ -282,13 +282,9 @@ def make_result(run: Run, devices: Devices) -> dict:
         raise UserError("its corpus is no longer there; prepare it again")
     if changed := changes(run, begun):
         raise UserError(f"while it was done, this has changed: {changed}; run it again")
-    paper, _, table = run.cell.table.partition("/")
     return {
         "name": run.name,
-        "paper": paper,
-        "table": table,
-        "row": run.cell.row,
-        "column": run.cell.column,
+        **run.cell._asdict(),
         "seed": run.seed,
         "profile": run.workspace.profile.name,
         "label": run.label,

@@ -20,17 +20,12 @@ from ..corpora.prepared import PreparedFolder
 from ..files.deleting import delete
 from ..files.json_files import write_json
 from ..files.processes import error_in
-from .devices import GPU_PRECISIONS, Devices
+from .devices import Devices
 from .finding import FOLLOWING, TRAINING, same_elsewhere
 from .folder import RunFolder
 from .results import read_begun, read_result
 from .workspace import Run
 
-#: The criteria that take --autocast-bf16.
-BF16_CRITERIA = (
-    "fused_label_smoothed_cross_entropy",
-    "label_smoothed_cross_entropy_with_supervised_attention",
-)
 #: What a change in an identity is a change of, for display.
 PARTS = {
     "settings": "configuration",
@@ -100,7 +95,7 @@ def status(run: Run) -> Status:
         if not made:  # no checkpoint: its next attempt records what it begins with
             return Status(State.NOT_BEGUN)
         unfinished = "unfinished, and " * (result is None)
-        other = run.is_own and same_elsewhere(run, identity(run)[TRAINING])
+        other = run.cell.is_own and same_elsewhere(run, identity(run)[TRAINING])
         fits = f"; as you ask, it is in --name {other}" * bool(other)
         return Status(State.STALE, f"{unfinished}{changed} changed{named}{fits}")
     changed = changes(run, made_with, FOLLOWING)
@@ -191,46 +186,6 @@ def products(folder: RunFolder) -> list[Path]:
     return [path for path in made if path != folder.checkpoints or any(path.iterdir())]
 
 
-def devices_of(run: Run, devices: Devices) -> Devices:
-    """Return devices in the run's precision; ``auto``: what it was begun with, if it was.
-
-    Whether they compile its layers is decided with each attempt anew: it may resume either way.
-
-    On a CPU, its instructions alone decide, so that a command gives the same numbers each time.
-    """
-    from ...cross_entropy import bfloat16_pays, has_bfloat16
-
-    precision, begun = devices.precision, read_begun(run.folder.begun)
-    train, on_cpu = run.settings.train, devices.kind == "cpu"
-    if not on_cpu and precision == "auto":
-        known = (begun or {}).get("precision")
-        precision = known if known in GPU_PRECISIONS else GPU_PRECISIONS[0]
-    without = train.get("criterion") not in BF16_CRITERIA or train.get("checkpoint-activations")
-    if without and (on_cpu or precision == "bf16"):
-        precision = "fp32"  # the others know nothing else
-    elif on_cpu and precision == "auto":
-        if begun:
-            wanted = begun.get("precision") == "bf16" and has_bfloat16()
-        else:  # several processes, perhaps on unlike machines, must agree
-            wanted = devices.world == 1 and bfloat16_pays()
-        precision = "bf16" if wanted else "fp32"
-    return replace(devices, precision=precision, compile=_is_compiled(run, devices))
-
-
-def _is_compiled(run: Run, devices: Devices) -> bool:
-    """Whether the layers are compiled: if that is asked for, and they can be."""
-    settings = run.settings
-    trains = settings.aligner is None and settings.updates != 0
-    if not (devices.compile and trains) or settings.train.get("checkpoint-activations"):
-        return False
-    from fairseq.models import ARCH_MODEL_REGISTRY
-
-    from ...models.transformer import PlannedModel
-
-    kind = ARCH_MODEL_REGISTRY.get(settings.train.get("arch"), object)
-    return issubclass(kind, PlannedModel)
-
-
 def begin(run: Run, devices: Devices) -> None:
     """Record what a run is begun with, or check that its training's part has not changed.
 
@@ -249,7 +204,8 @@ def begin(run: Run, devices: Devices) -> None:
             delete(path, inside)
         content |= {key: begun[key] for key in ("world", "precision") if key in begun}
         content["identity"] = {**begun["identity"], FOLLOWING: now[FOLLOWING]}
-    content |= {"settings": run.settings.as_dict(), "workspace": run.workspace.as_record()}
+    own = run.workspace.own
+    content |= {"settings": run.settings.as_dict(), "workspace": {"own": own and own.as_record()}}
     content["corpus"] = os.path.relpath(run.corpus_folder, folder.path)
     if not run.settings.aligner:
         for path in folder.for_model:
@@ -263,7 +219,7 @@ def check_begun(run: Run, devices: Devices) -> None:
     folder = run.folder
     state, begun = status(run), read_begun(folder.begun)
     if state.state is State.STALE:
-        raise UserError(f"{run.name} is {state}. {remedy(run.is_own)}")
+        raise UserError(f"{run.name} is {state}. {remedy(run.cell.is_own)}")
     if begun is None or folder.trained.exists() or folder.checkpoints not in products(folder):
         return  # there is nothing to resume from
     world, precision = begun.get("world"), begun.get("precision", devices.precision)

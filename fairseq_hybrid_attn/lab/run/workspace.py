@@ -7,7 +7,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from ...errors import UserError
-from ..config.paper_tables import OWN_PAPER, Cell, CellName
+from ..config.paper_tables import Cell, CellName
 from ..config.settings import FULL, WEIGHTS_OF, Profile, Settings, load_profile
 from ..corpora.definition import Corpus, load_corpus, with_options
 from ..corpora.manifest import Manifest, read_manifest
@@ -43,6 +43,23 @@ class OwnText:
         return " and ".join(map(str, self.paths))
 
     @property
+    def absolute(self) -> OwnText:
+        """The same with absolute paths."""
+        paths = tuple(path.absolute() for path in self.paths)
+        return replace(self, paths=paths, like=self.like and self.like.absolute())
+
+    def as_record(self) -> dict:
+        """What :meth:`of_record` needs, as plain data."""
+        own = self.absolute
+        paths, like = list(map(str, own.paths)), own.like and str(own.like)
+        return {**asdict(own), "paths": paths, "like": like}
+
+    @classmethod
+    def of_record(cls, record: dict) -> OwnText:
+        paths, like = tuple(map(Path, record["paths"])), record["like"] and Path(record["like"])
+        return cls(**{**record, "paths": paths, "like": like})
+
+    @property
     def pairs(self) -> int:
         """How many training pairs it has at most."""
         texts = texts_of(self.paths)
@@ -58,41 +75,10 @@ class Workspace:
     own: OwnText | None = None
     user_dir: Path | None = None  # a folder of the user's code, if it is needed
 
-    def as_record(self) -> dict:
-        """What :meth:`of_record` needs, as plain data."""
-        own, file = self.absolute.own, self.absolute.profile.file
-        return {
-            "configs": str(self.configs),
-            "profile": str(file) if file else self.profile.name,
-            "own": own
-            and {
-                **asdict(own),
-                "paths": list(map(str, own.paths)),
-                "like": own.like and str(own.like),
-            },
-        }
-
-    @classmethod
-    def of_record(cls, root: Path, record: dict) -> Workspace:
-        """The workspace at ``root`` with the configurations and the text that a run had."""
-        configs, own = Path(record["configs"]), record["own"]
-        if own:
-            paths, like = tuple(map(Path, own["paths"])), own["like"] and Path(own["like"])
-            own = OwnText(paths, own["source_lang"], own["target_lang"], like)
-        profile = Profile(str(record["profile"]), "")  # of the model that it starts from
-        if not (own and own.like):
-            profile = load_profile(profile.name, configs)
-        return cls(root, configs, profile, own)
-
     @property
     def absolute(self) -> Workspace:
-        """The same with absolute paths."""
-        own, profile = self.own, self.profile
-        if own:
-            paths = tuple(path.absolute() for path in own.paths)
-            own = replace(own, paths=paths, like=own.like and own.like.absolute())
-        profile = replace(profile, file=profile.file and profile.file.absolute())
-        return replace(self, own=own, profile=profile)
+        """The same with absolute paths of the text."""
+        return replace(self, own=self.own and self.own.absolute)
 
     @property
     def label(self) -> str:
@@ -148,9 +134,11 @@ def make_workspace(
         scale = profile_of_text(text.pairs, configs)
     else:
         scale = load_profile(profile or FULL.name, configs)
-    place = Workspace(root.absolute(), configs.absolute(), scale, text, user_dir)
-    check_for_fairseq(place.runs / place.label, ":,")
-    return place
+    workspace = Workspace(
+        root=root.absolute(), configs=configs.absolute(), profile=scale, own=text, user_dir=user_dir
+    )
+    check_for_fairseq(workspace.runs / workspace.label, ":,")
+    return workspace
 
 
 @dataclass(frozen=True)
@@ -167,11 +155,6 @@ class Run:
     def name(self) -> str:
         """``paper/table/row/column/seedN``; unique in a workspace of one label."""
         return f"{self.cell}/seed{self.seed}"
-
-    @property
-    def is_own(self) -> bool:
-        """Whether it is of the user's systems, and of no table in a file."""
-        return self.cell.table.partition("/")[0] == OWN_PAPER
 
     @cached_property
     def label(self) -> str:
@@ -247,9 +230,15 @@ class Run:
 
     def commands(self, devices: Devices, folder: RunFolder | None = None) -> RunCommands:
         """Its command lines, or those for a checkpoint in another folder."""
-        where = folder or self.folder, devices, self.workspace.user_dir
-        of = self.settings, self.recipe, self.corpus
-        return RunCommands(*of, *where, by_share=self.is_own)
+        return RunCommands(
+            self.settings,
+            self.recipe,
+            self.corpus,
+            folder=folder or self.folder,
+            devices=devices,
+            user_dir=self.workspace.user_dir,
+            by_share=self.cell.is_own,
+        )
 
 
 @cache

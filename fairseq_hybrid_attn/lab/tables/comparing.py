@@ -10,7 +10,7 @@ from ...errors import UserError
 from ..figures import style
 from ..files.processes import run_program
 from ..files.writing import check_outputs
-from ..plan.doing import Doing, do
+from ..plan.execution import Execution, execute
 from ..plan.plan import Plan
 from ..run.fairseq_commands import flags
 from .given import NOTHING, Beside
@@ -18,28 +18,30 @@ from .measuring import measure
 from .printing import FORMATS, write_table, written
 
 
-def reproduce(plans: Sequence[Plan], doing: Doing) -> None:
+def reproduce(plans: Sequence[Plan], execution: Execution) -> None:
     """Do the runs that are missing; print the papers' tables with their numbers."""
-    do(plans, doing, lambda plan: FORMATS["terminal"](measure(plan)))
+    execute(plans, execution, lambda plan: FORMATS["terminal"](measure(plan)))
 
 
-def compare(plan: Plan, doing: Doing, write: Sequence[Path] = (), beside: Beside = NOTHING) -> None:
+def compare(
+    plan: Plan, execution: Execution, write: Sequence[Path] = (), beside: Beside = NOTHING
+) -> None:
     """Do the runs that are missing; print and write the comparison with the first system."""
     beside.check(plan)
     pages = {path: path.with_suffix(".numbers.json") for path in write if path.suffix == ".html"}
     of_pages = {f"--write {page}, its numbers:": numbers for page, numbers in pages.items()}
     check_outputs(written(write, ".html") | of_pages, inputs=[])  # ``report`` makes the pages
-    if write and doing.prepare_only:
+    if write and execution.prepare_only:
         raise UserError("--write: with --prepare-only, there is nothing to write; leave it out")
     if pages:
         style.require()
 
     def show(plan: Plan) -> str:
-        numbers = beside.added(measure(plan), plan, doing.device)
+        numbers = beside.added(measure(plan), plan, execution.devices.kind)
         done = [run for run in plan.runs if run.folder.result.exists()]
         done = [run for run in done if run.seed == done[0].seed]
         report = ["fairseq-hybrid", "report", *(str(run.folder.path) for run in done)]
-        report += flags(user_dir=plan.workspace.user_dir, device=doing.device)
+        report += flags(user_dir=plan.workspace.user_dir, device=execution.devices.kind)
         for page, shown in pages.items() if done else ():
             write_table(shown, numbers)  # of all seeds
             command = [*report, *flags(comparison=shown, output=page)]
@@ -50,4 +52,4 @@ def compare(plan: Plan, doing: Doing, write: Sequence[Path] = (), beside: Beside
         hints += [f"{path} is not written: no run is done" for path in pages if not done]
         return FORMATS["terminal"](numbers) + "".join(f"\n{hint}\n" for hint in hints)
 
-    do([plan], doing, show)
+    execute([plan], execution, show)

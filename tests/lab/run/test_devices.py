@@ -6,7 +6,7 @@ from fairseq_hybrid_attn.lab.config.settings import Batch
 from fairseq_hybrid_attn.lab.run.devices import (
     Devices,
     launcher,
-    of_launched,
+    of_processes,
     share_out,
     slots,
     without_launcher,
@@ -29,20 +29,20 @@ def test_shares_make_the_batch_in_as_few_parts_as_fit_a_device():
 def test_jobs_is_the_number_of_slots(monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     for jobs, gpus in ((None, [0, 1]), (1, [0]), (3, [0, 1, 0])):
-        assert [slot.visible for slot in slots("cuda", 1, jobs, 1, "auto")] == [(x,) for x in gpus]
-    assert len(slots("cuda", 3, 4, 1, "auto", pretend=True)) == 4
-    assert len(slots("cpu", 1, 1, 1, "auto")) == 1
-    assert slots("cpu", 1, 1000, 1, "auto") == slots("cpu", 1, None, 1, "auto")
+        assert [slot.visible for slot in slots(Devices("cuda"), jobs=jobs)] == [(x,) for x in gpus]
+    assert len(slots(Devices("cuda", 3), jobs=4, pretend=True)) == 4
+    assert len(slots(Devices("cpu"), jobs=1)) == 1
+    assert slots(Devices("cpu"), jobs=1000) == slots(Devices("cpu"))
 
 
 def test_devices_that_are_refused():
     check_refusals(
         [
             (lambda: share_out(Batch(4096), 9), "8 devices at most"),  # else no sentence would fit
-            (lambda: slots("cpu", 1, None, 1, "fp16"), "fp32 or bf16 only"),
-            (lambda: slots("cuda", 1000, None, 1, "auto"), "1000 GPUs"),
-            (lambda: slots("cpu", 3, None, 1, "auto"), "3 GPUs for each run are requested, on the"),
-            (lambda: slots("auto", 1000, None, 1, "auto"), "1000 GPUs"),  # not on a CPU instead
+            (lambda: slots(Devices("cpu", precision="fp16")), "fp32 or bf16 only"),
+            (lambda: slots(Devices("cuda", 1000)), "1000 GPUs"),
+            (lambda: slots(Devices("cpu", 3)), "3 GPUs for each run are requested, on the"),
+            (lambda: slots(Devices("auto", 1000)), "1000 GPUs"),  # not on a CPU instead
             (lambda: launcher({"WORLD_SIZE": "two"}), "not a number of processes"),
             (lambda: launcher({"WORLD_SIZE": "2"}), "WORLD_SIZE"),
             # A script of sbatch without srun: one process, which would wait for others.
@@ -58,7 +58,7 @@ def test_world_of_torchrun_and_slurm():
     for variables in ({}, {"WORLD_SIZE": "1"}, {"SLURM_NTASKS": "1", "SLURM_PROCID": "0"}):
         assert launcher(variables) == {}
     assert launcher({**two, "PATH": "/bin"}) == two
-    assert of_launched(two, "cpu", "auto").world == 2
+    assert of_processes(Devices("cpu"), 2).world == 2
 
 
 def test_runs_do_not_take_themselves_for_a_launchers_processes():

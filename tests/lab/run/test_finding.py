@@ -7,7 +7,7 @@ import pytest
 from made_runs import MadeWorkspace
 
 from fairseq_hybrid_attn.lab.config.settings import WEIGHTS_OF, Profile
-from fairseq_hybrid_attn.lab.plan.doing import Shared, own_plan
+from fairseq_hybrid_attn.lab.plan.plan import own_plan
 from fairseq_hybrid_attn.lab.run.status import State, identity, status
 from fairseq_hybrid_attn.lab.run.workspace import Workspace
 
@@ -18,7 +18,7 @@ def place(tmp_path):
 
 
 def run_of(place, name, *flags):
-    [run] = own_plan(place, ["transformer"], name=name, shared=Shared(flags)).runs
+    [run] = own_plan(place, ["transformer"], name=name, flags=flags).runs
     return run
 
 
@@ -26,7 +26,9 @@ def make(run):
     """Begin a run, and give it a model."""
     run.folder.path.mkdir(parents=True)
     begun = {"identity": identity(run), "settings": run.settings.as_dict()}
-    run.folder.begun.write_text(json.dumps({**begun, "workspace": run.workspace.as_record()}))
+    run.folder.begun.write_text(
+        json.dumps({**begun, "workspace": {"own": run.workspace.own.as_record()}})
+    )
     run.folder.model.write_text("weights")
     return run
 

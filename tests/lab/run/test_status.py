@@ -14,14 +14,13 @@ from fairseq_hybrid_attn.lab.config.settings import Checkpoints
 from fairseq_hybrid_attn.lab.files.deleting import delete
 from fairseq_hybrid_attn.lab.files.json_files import read_json, write_json
 from fairseq_hybrid_attn.lab.run import running
-from fairseq_hybrid_attn.lab.run.devices import Devices
+from fairseq_hybrid_attn.lab.run.devices import Devices, devices_of
 from fairseq_hybrid_attn.lab.run.running import RunInProgress, delete_run, training_summary
 from fairseq_hybrid_attn.lab.run.status import (
     State,
     begin,
     changes,
     check_begun,
-    devices_of,
     products,
     status,
 )

@@ -27,6 +27,7 @@ from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint, updates
 from fairseq_hybrid_attn.lab.files.json_files import read_json
 from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
 from fairseq_hybrid_attn.lab.models.trained import TrainedModel
+from fairseq_hybrid_attn.lab.plan import launched
 from fairseq_hybrid_attn.lab.run.fine_tuning import settings_from
 from fairseq_hybrid_attn.lab.run.running import RunInProgress
 from fairseq_hybrid_attn.lab.run.workspace import Run
@@ -100,22 +101,25 @@ def test_show_prints_commands_that_a_shell_can_run(place):
 def test_a_run_on_your_text_is_shown_where_it_is_now(tmp_path, capsys):
     made = MadeWorkspace(tmp_path)
     run = made.run("mixed")
-    begun = {"settings": run.settings.as_dict(), "workspace": made.workspace.as_record()}
+    begun = {"settings": run.settings.as_dict()}
+    begun["workspace"] = {"own": made.workspace.own.as_record()}
     folder = made.workspace.runs / "full@text/own/mine/mixed/bleu/seed3"
     folder.mkdir(parents=True)
     (folder / "begun.json").write_text(json.dumps({"identity": {}, **begun}))
     (tmp_path / "out").rename(tmp_path / "moved")
     moved = tmp_path / "moved" / folder.relative_to(tmp_path / "out")
-    main(["show", str(moved), "--device", "cpu"])
+    configs = ("--configs", f"{tmp_path}/configs")
+    main(["show", str(moved), "--device", "cpu", *configs])
     shown = capsys.readouterr().out
     assert f"--save-dir {moved}/checkpoints" in shown and str(tmp_path / "out") not in shown
-    main(["show", "own/mine/mixed", "--seed", "3", "--output", f"{tmp_path}/moved", "--script"])
+    moved_to = ("--output", f"{tmp_path}/moved", *configs)
+    main(["show", "own/mine/mixed", "--seed", "3", "--script", *moved_to])
     script = capsys.readouterr().out
     assert "--head-patterns global,local,forward,backward" in script and "SEED:-3" in script
     assert f"TEXT=${{TEXT:-{tmp_path}/text}}" in script
     subprocess.run(["bash", "-n", "-c", script], check=True)
     with pytest.raises(UserError, match="own/mine/mixed, seed 1: .* none in"):
-        main(["show", "own/mine/mixed", "--output", f"{tmp_path}/moved"])
+        main(["show", "own/mine/mixed", *moved_to])
 
 
 def test_a_row_that_is_not_one_run_is_refused(place, monkeypatch):
@@ -128,6 +132,7 @@ def test_a_row_that_is_not_one_run_is_refused(place, monkeypatch):
             (f"toy/table1/later {toys}", "an LSTM on top"),
             (f"mixed {toys}", "no such table"),
             ("hysan/table1/e1", r"which --column\? bleu, nopos"),
+            (f"toy/table1/mixed --column aer {toys}", "in these columns"),
         ],
         "show",
     )
@@ -189,7 +194,7 @@ def test_your_own_text_and_flags(place):
     refused = run(*train, 0.2, cwd=folder, expect=1).stderr
     assert "stale (configuration changed: train: dropout)" in refused
     shown = run("fairseq-hybrid", "runs", "--output", "mine", cwd=folder).stdout
-    assert re.search(f"own/systems/transformer_hysan/bleu/seed1 .*{bleu:.2f} .* done", shown)
+    assert re.search("own/systems/transformer_hysan/bleu/seed1 .* done", shown)
     # The comparison takes what was trained, and adds a system.
     more = ("transformer --dropout 0.1", "--write", "table.json", "--write", "page.html")
     compare = ("fairseq-hybrid", "compare", *words, *more, "--", *flags.split(), 0.3)
@@ -220,6 +225,7 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
             (f"toy/table1/plain {' '.join(where)} --tokens 5", "leave out --tokens"),
             (f"toy/table1/plain {' '.join(where)} --name a", "leave out --name"),
             (f"toy/table1/plain {' '.join(where)} --write a.md", "leave out --write"),
+            (f"toy/table1/mixed {' '.join(where)} --column aer", "in these columns"),
             (f"{mine} --column bleu transformer_mma", "--column"),
             (f"{mine} --write a.md --prepare-only transformer_mma", "--prepare-only"),
             (f"{mine} --name ../../it transformer_mma", "without slashes"),
@@ -310,7 +316,9 @@ def test_values_are_numbers_as_fairseq_reads_them():
 
 def settings_of(system: str, pairs: int, *shared: str, **given: dict) -> Settings:
     profile = profile_of_text(pairs, CONFIGS)
-    table = own_table("systems", [system], shared, given, profile, CONFIGS)
+    table = own_table(
+        "systems", [system], shared=shared, given=given, profile=profile, configs=CONFIGS
+    )
     return table.cells()[0].settings(profile)
 
 
@@ -391,12 +399,20 @@ def test_a_fine_tuning_goes_on_at_the_last_rate_of_its_model(tmp_path):
     trained = TrainedModel(tmp_path, tmp_path / "model.pt", tmp_path, tmp_path, ("de", "en"))
     base = settings_from(replace(trained, settings=begun["settings"]))
     assert base["train"]["lr"] == pytest.approx(6.98771e-4 * (4000 / 100_000) ** 0.5, rel=0.01)
-    table = own_table("x", ["transformer_mma"], [], {}, FULL, CONFIGS, base, "start")
+    table = own_table(
+        "x", ["transformer_mma"], profile=FULL, configs=CONFIGS, base=base, start="start"
+    )
     start, tuned = (cell.settings(FULL) for cell in table.cells()[:: len(table.columns)])
     assert start.updates == 0 and table.baseline == "start"
     assert (tuned.updates, tuned.train["warmup-updates"]) == (10_000, 1000)
     table = own_table(
-        "x", ["transformer_mma"], ["--max-update=30000"], {}, FULL, CONFIGS, base, "start"
+        "x",
+        ["transformer_mma"],
+        shared=["--max-update=30000"],
+        profile=FULL,
+        configs=CONFIGS,
+        base=base,
+        start="start",
     )
     assert table.cells()[-1].settings(FULL).train["warmup-updates"] == 3000
 
@@ -409,7 +425,7 @@ def test_sizes_follow_the_text_but_not_of_an_architecture_of_one_size():
 
 def test_a_system_has_one_name_however_its_flags_are_given():
     def name(system: str) -> str:
-        return own_table("systems", [system], [], {}, FULL, CONFIGS).rows[0].name
+        return own_table("systems", [system], profile=FULL, configs=CONFIGS).rows[0].name
 
     assert name("transformer --dropout 0.30 --lr=1e-3") == "transformer+dropout=0.3+lr=1e-3"
     assert name("transformer --lr 1e-3 --dropout 0.3") == "transformer+dropout=0.3+lr=1e-3"
@@ -443,7 +459,7 @@ def test_no_process_waits_for_a_training_that_is_over(tmp_path, monkeypatch):
     """All updates were made, and a kill came before that was recorded."""
     made = MadeWorkspace(tmp_path)
     monkeypatch.setattr(Run, "has_corpus", True)
-    monkeypatch.setattr(train, "stop_at_signals", lambda: None)
+    monkeypatch.setattr(launched, "stop_at_signals", lambda: None)
     for name, value in {"RANK": "1", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
     started = []

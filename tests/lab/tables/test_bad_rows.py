@@ -29,7 +29,7 @@ def made(tmp_path):
 
 def test_each_bad_row_is_a_line_and_the_others_stay(made, capsys):
     plan = made.plan(seeds=(1, 2))
-    plan = make_plan(plan.table, plan.workspace, [], [], (1, 2))
+    plan = make_plan(plan.table, plan.workspace, seeds=(1, 2))
     able, faults = plan.check(Devices("cpu"))
     good = {"plain", "mixed", "broken"}
     assert {run.cell.row for run, _ in able} == good and len(able) == 2 * len(good)

@@ -53,7 +53,9 @@ def test_redo_deletes_what_is_there_and_resumes_what_is_begun(stale, monkeypatch
     monkeypatch.setattr(scheduler, "prepare_corpora", lambda runs, *given: (list(runs), []))
     done = []
     monkeypatch.setattr(
-        scheduler, "run_all", lambda runs, *given: done.extend(str(run.cell) for run in runs) or []
+        scheduler,
+        "execute_here",
+        lambda runs, *given: done.extend(str(run.cell) for run in runs) or [],
     )
     begun = stale.run("plain", seed=2).folder
     begun.result.unlink()
@@ -86,7 +88,7 @@ def recorded(made):
     for row in ("plain", "ours"):
         for seed in (1, 2):
             run = made.run(row, seed=seed)
-            begun = {"identity": identity(run), "workspace": run.workspace.as_record()}
+            begun = {"identity": identity(run), "workspace": {"own": run.workspace.own.as_record()}}
             run.folder.begun.write_text(json.dumps({**begun, "settings": run.settings.as_dict()}))
     return made
 
@@ -118,20 +120,26 @@ def test_a_second_text_of_one_name_has_runs_of_its_own(recorded):
     assert "seed1: stale (data changed)" in recorded.hybrid(*HERE, "--dry-run")
 
 
-def test_runs_are_checked_with_the_profile_and_the_text_that_they_had(stale):
+def test_runs_are_checked_with_the_profile_of_their_label_and_their_text(stale):
     run = stale.run("ours")
     begun = json.loads(run.folder.begun.read_text())
-    begun["workspace"] = run.workspace.as_record()
+    begun["workspace"] = {"own": run.workspace.own.as_record()}
     run.folder.begun.write_text(json.dumps(begun))
-    shown = stale.hybrid("runs", "--output", "out")
+    shown = stale.hybrid("runs", "--output", "out", "--configs", "configs")
     assert re.search(r"ours/bleu/seed1 .* stale \(configuration changed", shown)
     assert "--redo" in shown
     (stale.folder / "text/train.de").write_text("another\n")
-    shown = stale.hybrid("runs", "--output", "out")
+    shown = stale.hybrid("runs", "--output", "out", "--configs", "configs")
     assert re.search(r"ours/bleu/seed1 .* stale \(configuration and data changed", shown)
     (stale.folder / "text").rename(stale.folder / "elsewhere")
-    shown = stale.hybrid("runs", "--output", "out")
+    shown = stale.hybrid("runs", "--output", "out", "--configs", "configs")
     assert re.search(r"ours/bleu/seed1 .* stale \(configuration changed", shown)
+
+
+def test_the_folder_of_a_run_is_shown_with_the_row_that_prepares_its_corpus(stale):
+    folder = stale.run("ours").folder.path
+    shown = stale.hybrid("show", str(folder), "--device", "cpu")
+    assert "reproduce toy/table1 ours --columns bleu --prepare-only" in shown
 
 
 def test_configurations_of_your_own_need_only_what_is_new(tmp_path):

@@ -63,28 +63,30 @@ def find(
     for path in paths:
         plain = path.suffix not in (".tgz", ".gz")
         for name, text in [(path.name, lines(path))] if plain else contents(path):
-            place = str(path) if plain else f"{path}: {name}"
+            location = str(path) if plain else f"{path}: {name}"
             for key, pattern in patterns.items():
                 if re.fullmatch(pattern, name):
                     if key in texts:
-                        raise UserError(f"{place}: there is more than one file for {key[0]}")
+                        raise UserError(f"{location}: there is more than one file for {key[0]}")
                     take = training_sentences if key[0] == "train" else test_sentences
                     texts[key] = folder / name
                     # A carriage return within a line would end it for some programs.
-                    write_lines(texts[key], (line.replace("\r", " ") for line in take(text, place)))
+                    write_lines(
+                        texts[key], (line.replace("\r", " ") for line in take(text, location))
+                    )
     return texts
 
 
-def training_sentences(text: Iterable[str], place: str) -> Iterator[str]:
+def training_sentences(text: Iterable[str], location: str) -> Iterator[str]:
     for line in text:
         if not _ABOUT.search(line):
             yield _TAGS.sub("", line).strip()
 
 
-def test_sentences(text: Iterable[str], place: str) -> Iterator[str]:
+def test_sentences(text: Iterable[str], location: str) -> Iterator[str]:
     for number, line in enumerate(text, 1):
         if "<seg id" in line:
             segment = _SEGMENT.fullmatch(line.strip())
             if not segment:
-                raise UserError(f"{place}, line {number}: not a <seg id> of one line")
+                raise UserError(f"{location}, line {number}: not a <seg id> of one line")
             yield xml.sax.saxutils.unescape(segment[1], {"&quot;": '"', "&apos;": "'"})

@@ -11,7 +11,7 @@ To read the plugin, start at the top:
 ``attention/``           how attention over patterns is computed: ``problem.py``, ``reference.py``
                          (the definition), ``fusion.py``, ``plan.py``, ``multihead.py``; then the
                          faster ways, ``compute.py``, ``sdpa.py`` (GPUs) and ``cpu.py``
-``words.py``             the words for patterns and fusions that flags take
+``vocabulary.py``        the words for patterns and fusions that flags take
 ``models/``              the architectures: ``transformer.py`` is what all share, ``mma.py`` the
                          shortest of the papers
 ``cross_entropy.py``     fairseq's loss in less time; bfloat16 on CPUs
@@ -34,7 +34,7 @@ from .errors import UserError
 
 if TYPE_CHECKING:
     from .attention import PatternedAttention, record_attention
-    from .words import register_fusion, register_pattern
+    from .vocabulary import register_fusion, register_pattern
 
 __version__ = "0.1.0"
 __all__ = [
@@ -50,8 +50,8 @@ __all__ = [
 _MODULES = {
     "PatternedAttention": "attention",
     "record_attention": "attention",
-    "register_fusion": "words",
-    "register_pattern": "words",
+    "register_fusion": "vocabulary",
+    "register_pattern": "vocabulary",
 }
 
 

@@ -10,12 +10,11 @@ To read the plugin, start at the top:
 ``patterns.py``          which key a query may attend to
 ``attention/``           how attention over patterns is computed: ``problem.py``, ``reference.py``
                          (the definition), ``fusion.py``, ``plan.py``, ``multihead.py``; then the
-                         faster ways, ``compute.py``, ``sdpa.py`` (GPUs) and ``cpu.py``
+                         choice of a way, ``compute.py``, and the other one, ``sdpa.py``
 ``vocabulary.py``        the words for patterns and fusions that flags take
 ``models/``              the architectures: ``transformer.py`` is what all share, ``mma.py`` the
                          shortest of the papers
-``cross_entropy.py``     fairseq's loss in less time; bfloat16 on CPUs
-``criterions.py``        supervised attention; ``alignment_data.py`` checks its training data
+``criterions/``          fairseq's loss in less time, with bfloat16 on CPUs; supervised attention
 ``tasks/``               GNMT's length penalty; training that resumes exactly
 ``checkpoints.py``       loading checkpoints without running code from them; ``pruning.py``
 ``fairseq_check.py``     which fairseq is accepted; ``fairseq_numpy.py`` mends it for numpy 2,

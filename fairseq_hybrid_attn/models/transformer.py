@@ -34,7 +34,7 @@ from ..attention import AttentionPlan
 from ..attention.autograd import is_cpu
 from ..attention.positions import RELATIVE_POSITIONS, ROTARY
 from ..checkpoints import is_new
-from ..cross_entropy import has_bfloat16
+from ..criterions.cross_entropy import has_bfloat16
 from ..effects import no_effect
 from ..errors import Faults, UserError
 from ..patterns import PAST

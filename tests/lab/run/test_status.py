@@ -8,7 +8,7 @@ import torch
 from refusals import files
 from rows import CONFIGS, FULL, TABLES
 
-from fairseq_hybrid_attn import cross_entropy
+from fairseq_hybrid_attn.criterions import cross_entropy
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.config.settings import Checkpoints
 from fairseq_hybrid_attn.lab.files.deleting import delete

@@ -17,8 +17,9 @@ from models import (
     gradients,
 )
 
-from fairseq_hybrid_attn import UserError, cross_entropy
-from fairseq_hybrid_attn.cross_entropy import (
+from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.criterions import cross_entropy
+from fairseq_hybrid_attn.criterions.cross_entropy import (
     FusedLabelSmoothedCrossEntropy,
     SmoothedCrossEntropy,
     ends_in_softmax,

@@ -32,8 +32,8 @@ from fairseq.models.transformer import TransformerModelBase
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from .attention.autograd import without_autocast
-from .errors import UserError
+from ..attention.autograd import without_autocast
+from ..errors import UserError
 
 #: Numbers in a block of logits: so many stay in a core's cache, or keep a GPU busy.
 _BLOCK = {"cpu": 2**19, "cuda": 2**25}

@@ -11,6 +11,7 @@ To read the plugin, start at the top:
 ``attention/``           how attention over patterns is computed: ``problem.py``, ``reference.py``
                          (the definition), ``fusion.py``, ``plan.py``, ``multihead.py``; then the
                          choice of a way, ``compute.py``, and the other one, ``sdpa.py``
+``devices.py``           what devices, precisions and compilers can do
 ``vocabulary.py``        the words for patterns and fusions that flags take
 ``models/``              the architectures: ``transformer.py`` is what all share, ``mma.py`` the
                          shortest of the papers

@@ -30,7 +30,7 @@ from fairseq.models.lstm import LSTMDecoder
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor
 
-from ..attention.autograd import without_autocast
+from ..devices import without_autocast
 from ..errors import UserError
 from .alignment_data import check_what_is_loaded
 from .cross_entropy import (

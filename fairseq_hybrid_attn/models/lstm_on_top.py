@@ -23,7 +23,7 @@ from fairseq.modules import FairseqDropout, LayerNorm
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ..attention.autograd import is_cpu
+from ..devices import is_cpu
 from ..errors import Faults
 from .transformer import (
     PatternedDecoder,

@@ -31,10 +31,9 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from ..attention import AttentionPlan
-from ..attention.autograd import is_cpu
 from ..attention.positions import RELATIVE_POSITIONS, ROTARY
 from ..checkpoints import is_new
-from ..criterions.cross_entropy import has_bfloat16
+from ..devices import has_bfloat16, is_cpu
 from ..effects import no_effect
 from ..errors import Faults, UserError
 from ..patterns import PAST

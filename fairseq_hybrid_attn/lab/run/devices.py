@@ -164,9 +164,7 @@ def of_launched(
 
 
 def check_cpu_precision(precision: str) -> None:
-    from ...criterions.cross_entropy import (
-        has_bfloat16,  # here: it imports torch, which takes seconds
-    )
+    from ...devices import has_bfloat16  # here: it imports torch, which takes seconds
 
     if precision == "fp16" or (precision == "bf16" and not has_bfloat16()):
         can = "fp32 or bf16" if precision == "fp16" else "fp32"

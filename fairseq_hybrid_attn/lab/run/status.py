@@ -198,7 +198,7 @@ def devices_of(run: Run, devices: Devices) -> Devices:
 
     On a CPU, its instructions alone decide, so that a command gives the same numbers each time.
     """
-    from ...criterions.cross_entropy import bfloat16_pays, has_bfloat16
+    from ...devices import bfloat16_pays, has_bfloat16
 
     precision, begun = devices.precision, read_begun(run.folder.begun)
     train, on_cpu = run.settings.train, devices.kind == "cpu"

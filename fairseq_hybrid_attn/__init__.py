@@ -1,8 +1,8 @@
 """Attention-pattern Transformers for fairseq: HySAN, hybrid gate, mixed multi-head attention.
 
-Pass this folder to a fairseq command as ``--user-dir``, or import it in a program.  fairseq gets to
-know the architectures, tasks and criteria as soon as ``models`` is imported; this package imports
-it where fairseq is loaded already.  Patterns and attention need torch alone.
+Pass this folder to a fairseq command as ``--user-dir``, or import it in a program, before or after
+fairseq: with both, ``models`` is imported, which makes fairseq know the architectures, tasks and
+criteria.  Patterns and attention need torch alone.
 
 To read the plugin, start at the top:
 
@@ -28,6 +28,7 @@ To read the plugin, start at the top:
 
 import importlib
 import sys
+from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any
 
 from .errors import UserError
@@ -71,5 +72,26 @@ def load(path: Any, **settings: Any) -> Any:
     return translator.load(path, **settings)
 
 
+class _WithFairseq(MetaPathFinder):
+    """Find fairseq as Python does, and import ``models`` after it."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "fairseq":
+            return None
+        others = (finder for finder in sys.meta_path if finder is not self)
+        spec = next(filter(None, (other.find_spec(name, path, target) for other in others)), None)
+        if spec is not None and spec.loader is not None:
+            load_fairseq = spec.loader.exec_module
+
+            def load_both(module):
+                load_fairseq(module)
+                importlib.import_module(".models", __name__)
+
+            spec.loader.exec_module = load_both  # type: ignore[method-assign]
+        return spec
+
+
 if sys.modules.get("fairseq"):
     from . import models  # noqa: F401
+else:
+    sys.meta_path.insert(0, _WithFairseq())

@@ -12,6 +12,8 @@ masks (Ma & Zhao 2020, Eq. 14, 15) are this model with a single encoder branch.
 from dataclasses import dataclass, field
 from functools import partial
 
+from fairseq.dataclass import FairseqDataclass
+
 from ..attention import AttentionPlan
 from ..attention.fusion import GatedSum, Sum
 from ..errors import IF_REGISTERED, Faults
@@ -41,16 +43,9 @@ def branch_vocabulary(side: str) -> Vocabulary:
 
 
 @dataclass
-class HySANConfig(PatternedTransformerConfig):
-    """Settings of ``transformer_hysan``; base size by default."""
+class DecoderBranches(FairseqDataclass):
+    """The settings of a decoder with branches, and their fusion."""
 
-    encoder_branches: str = field(
-        default="global,fw,bw,l5",
-        metadata={
-            "help": "encoder self-attention branches, a comma list",
-            "vocabulary": partial(branch_vocabulary, "encoder"),
-        },
-    )
     decoder_branches: str = field(
         default="fw,l5",
         metadata={
@@ -64,6 +59,19 @@ class HySANConfig(PatternedTransformerConfig):
     )
     squeeze_ratio: int = field(
         default=16, metadata={"help": "r: a squeeze gate has an inner width of width / r"}
+    )
+
+
+@dataclass
+class HySANConfig(DecoderBranches, PatternedTransformerConfig):
+    """Settings of ``transformer_hysan``; base size by default."""
+
+    encoder_branches: str = field(
+        default="global,fw,bw,l5",
+        metadata={
+            "help": "encoder self-attention branches, a comma list",
+            "vocabulary": partial(branch_vocabulary, "encoder"),
+        },
     )
 
 

@@ -16,7 +16,7 @@ from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerL
 from ..errors import Faults
 from ..vocabulary import mma_causal_vocabulary, parse_width, vocabulary_for
 from .config import OurSettings
-from .hysan import branch_fusions, branch_plans, branch_vocabulary, read_fusion
+from .hysan import DecoderBranches, branch_plans, read_fusion
 from .mma import head_plans
 from .transformer import PatternedDecoder, PlannedModel, Plans, register, with_positions
 
@@ -50,23 +50,8 @@ class DecoderAlone(TransformerLanguageModel):
 
 
 @dataclass
-class HySANLMConfig(PatternedLMConfig):
+class HySANLMConfig(DecoderBranches, PatternedLMConfig):
     """Settings of ``transformer_lm_hysan``; the sizes of ``transformer_lm`` by default."""
-
-    decoder_branches: str = field(
-        default="fw,l5",
-        metadata={
-            "help": "self-attention branches, a comma list",
-            "vocabulary": partial(branch_vocabulary, "decoder"),
-        },
-    )
-    branch_fusion: str = field(
-        default="gated-sum",
-        metadata={"help": "how branches become one", "vocabulary": branch_fusions},
-    )
-    squeeze_ratio: int = field(
-        default=16, metadata={"help": "r: a squeeze gate has an inner width of width / r"}
-    )
 
 
 @register("transformer_lm_hysan", HySANLMConfig)

@@ -63,7 +63,7 @@ def __getattr__(name: str) -> Any:
 
 
 def load(path: Any, **settings: Any) -> Any:
-    """Load a trained model that translates text; see ``lab/translation/translator.py``.
+    """Load a trained model that translates text; see ``lab/models/translator.py``.
 
     It is imported when this is called: the plugin needs nothing of the laboratory.
     """

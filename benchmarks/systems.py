@@ -22,7 +22,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
 
 import fairseq_hybrid_attn.models  # noqa: F401  (registers the architectures)
-from fairseq_hybrid_attn.cross_entropy import FusedLabelSmoothedCrossEntropy
+from fairseq_hybrid_attn.criterions.cross_entropy import FusedLabelSmoothedCrossEntropy
 from fairseq_hybrid_attn.models.config import nested_config
 
 from .common import NULL, VANILLA, VANILLA_BF16, Settings, compare, computed_by

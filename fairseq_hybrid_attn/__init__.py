@@ -1,8 +1,8 @@
 """Attention-pattern Transformers for fairseq: HySAN, hybrid gate, mixed multi-head attention.
 
-Pass this folder to a fairseq command as ``--user-dir``, or import it in a program.  fairseq gets to
-know the architectures, tasks and criteria as soon as ``models`` is imported; this package imports
-it where fairseq is loaded already.  Patterns and attention need torch alone.
+Pass this folder to a fairseq command as ``--user-dir``, or import it in a program, before or after
+fairseq: with both, ``models`` is imported, which makes fairseq know the architectures, tasks and
+criteria.  Patterns and attention need torch alone.
 
 To read the plugin, start at the top:
 
@@ -10,12 +10,12 @@ To read the plugin, start at the top:
 ``patterns.py``          which key a query may attend to
 ``attention/``           how attention over patterns is computed: ``problem.py``, ``reference.py``
                          (the definition), ``fusion.py``, ``plan.py``, ``multihead.py``; then the
-                         faster ways, ``compute.py``, ``sdpa.py`` (GPUs) and ``cpu.py``
-``words.py``             the words for patterns and fusions that flags take
+                         choice of a way, ``compute.py``, and the other one, ``sdpa.py``
+``devices.py``           what devices, precisions and compilers can do
+``vocabulary.py``        the words for patterns and fusions that flags take
 ``models/``              the architectures: ``transformer.py`` is what all share, ``mma.py`` the
                          shortest of the papers
-``cross_entropy.py``     fairseq's loss in less time; bfloat16 on CPUs
-``criterions.py``        supervised attention; ``alignment_data.py`` checks its training data
+``criterions/``          fairseq's loss in less time, with bfloat16 on CPUs; supervised attention
 ``tasks/``               GNMT's length penalty; training that resumes exactly
 ``checkpoints.py``       loading checkpoints without running code from them; ``pruning.py``
 ``fairseq_check.py``     which fairseq is accepted; ``fairseq_numpy.py`` mends it for numpy 2,
@@ -28,13 +28,14 @@ To read the plugin, start at the top:
 
 import importlib
 import sys
+from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any
 
 from .errors import UserError
 
 if TYPE_CHECKING:
     from .attention import PatternedAttention, record_attention
-    from .words import register_fusion, register_pattern
+    from .vocabulary import register_fusion, register_pattern
 
 __version__ = "0.1.0"
 __all__ = [
@@ -50,8 +51,8 @@ __all__ = [
 _MODULES = {
     "PatternedAttention": "attention",
     "record_attention": "attention",
-    "register_fusion": "words",
-    "register_pattern": "words",
+    "register_fusion": "vocabulary",
+    "register_pattern": "vocabulary",
 }
 
 
@@ -62,7 +63,7 @@ def __getattr__(name: str) -> Any:
 
 
 def load(path: Any, **settings: Any) -> Any:
-    """Load a trained model that translates text; see ``lab/translation/translator.py``.
+    """Load a trained model that translates text; see ``lab/models/translator.py``.
 
     It is imported when this is called: the plugin needs nothing of the laboratory.
     """
@@ -71,5 +72,26 @@ def load(path: Any, **settings: Any) -> Any:
     return translator.load(path, **settings)
 
 
+class _WithFairseq(MetaPathFinder):
+    """Find fairseq as Python does, and import ``models`` after it."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "fairseq":
+            return None
+        others = (finder for finder in sys.meta_path if finder is not self)
+        spec = next(filter(None, (other.find_spec(name, path, target) for other in others)), None)
+        if spec is not None and spec.loader is not None:
+            load_fairseq = spec.loader.exec_module
+
+            def load_both(module):
+                load_fairseq(module)
+                importlib.import_module(".models", __name__)
+
+            spec.loader.exec_module = load_both  # type: ignore[method-assign]
+        return spec
+
+
 if sys.modules.get("fairseq"):
     from . import models  # noqa: F401
+else:
+    sys.meta_path.insert(0, _WithFairseq())

@@ -5,7 +5,7 @@ position i.  Padding on the left, which shifts a sentence, therefore does not ch
 ``True`` means *may attend*, here and everywhere in this package.
 
 HySAN and MMA use *forward* and *backward* with opposite meanings.  This file says ``past`` and
-``future`` instead; ``words.py`` has the words of a paper.
+``future`` instead; ``vocabulary.py`` has the words of a paper.
 """
 
 from __future__ import annotations

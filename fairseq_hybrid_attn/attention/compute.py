@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .autograd import is_cpu, is_tracing
+from ..devices import is_cpu, is_tracing
 from .problem import AttentionProblem, AttentionResult
 from .reference import reference
 from .sdpa import sdpa

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .autograd import is_cpu, is_tracing
+from ..devices import is_cpu, is_tracing
 
 
 def dropout(x: Tensor, p: float) -> Tensor:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from ..devices import is_tracing
 from ..patterns import GLOBAL, Pattern
-from .autograd import is_tracing
 from .problem import AttentionProblem, Branch
 
 #: The most bytes that all remembered tensors have together.

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..devices import is_tracing
 from ..patterns import PAST, causal, nearest_later_key
-from .autograd import is_tracing
 from .compute import compute
 from .fusion import just_its_weights
 from .plan import AttentionPlan

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from .autograd import is_tracing
+from ..devices import is_tracing
 from .masks import make_masks
 from .problem import AttentionProblem, AttentionResult
 

@@ -10,7 +10,7 @@ from ..fairseq_check import check_fairseq
 
 check_fairseq()
 
-from .. import criterions, cross_entropy, tasks  # noqa: E402, F401
+from .. import criterions, tasks  # noqa: E402, F401
 from ..checkpoints import allow_fairseq_checkpoints, guard_fairseq  # noqa: E402
 from ..fairseq_numpy import mend_fairseq  # noqa: E402
 from ..fairseq_readers import end_readers  # noqa: E402

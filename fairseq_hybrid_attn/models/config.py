@@ -92,8 +92,8 @@ class OurSettings(FairseqDataclass):
 
     def _get_help(self, name):
         """End the help of a flag with the words that it takes now, the user's included."""
-        text, words = super()._get_help(name), self._get_meta(name, "words")
-        return f"{text}: {', '.join(words())}" if words else text
+        text, vocabulary = super()._get_help(name), self._get_meta(name, "vocabulary")
+        return f"{text}: {', '.join(vocabulary())}" if vocabulary else text
 
 
 @dataclass

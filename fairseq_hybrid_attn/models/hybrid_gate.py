@@ -15,7 +15,7 @@ from ..attention import AttentionPlan
 from ..attention.fusion import HiddenGate, QueryGate
 from ..errors import IF_REGISTERED, Faults
 from ..patterns import GLOBAL, local
-from ..words import HYBRID_GATE_FUSIONS, fusions_for, parse_layers, parse_width, words_for
+from ..vocabulary import HYBRID_GATE_FUSIONS, fusions_for, parse_layers, parse_width, vocabulary_for
 from .transformer import (
     PatternedTransformer,
     PatternedTransformerConfig,
@@ -41,7 +41,10 @@ class HybridGateConfig(PatternedTransformerConfig):
     )
     hybrid_fusion: str = field(
         default="gate",
-        metadata={"help": "local (the local pattern alone), or a fusion", "words": hybrid_fusions},
+        metadata={
+            "help": "local (the local pattern alone), or a fusion",
+            "vocabulary": hybrid_fusions,
+        },
     )
     gate_input: str = field(
         default="hidden",
@@ -85,9 +88,9 @@ class HybridGate(PatternedTransformer):
         )
 
     @classmethod
-    def words(cls, cfg, side):
+    def vocabulary(cls, cfg, side):
         own = {"global": GLOBAL, "local": local(cfg.local_window)} if side == "encoder" else {}
-        return words_for(side, own)
+        return vocabulary_for(side, own)
 
 
 # "A dropout rate of 0.1 on all layers" (appendix A.1): of attention and activations too.

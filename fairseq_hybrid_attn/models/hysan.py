@@ -12,17 +12,19 @@ masks (Ma & Zhao 2020, Eq. 14, 15) are this model with a single encoder branch.
 from dataclasses import dataclass, field
 from functools import partial
 
+from fairseq.dataclass import FairseqDataclass
+
 from ..attention import AttentionPlan
 from ..attention.fusion import GatedSum, Sum
 from ..errors import IF_REGISTERED, Faults
-from ..words import (
+from ..vocabulary import (
     HYSAN_DECODER,
     HYSAN_ENCODER,
     HYSAN_FUSIONS,
-    Words,
+    Vocabulary,
     fusions_for,
     parse_patterns,
-    words_for,
+    vocabulary_for,
 )
 from .transformer import (
     PatternedTransformer,
@@ -35,34 +37,41 @@ from .transformer import (
 branch_fusions = partial(fusions_for, HYSAN_FUSIONS)
 
 
-def branch_words(side: str) -> Words:
+def branch_vocabulary(side: str) -> Vocabulary:
     """Return the words for branches of the ``encoder`` or the ``decoder``."""
-    return words_for(side, HYSAN_DECODER if side == "decoder" else HYSAN_ENCODER)
+    return vocabulary_for(side, HYSAN_DECODER if side == "decoder" else HYSAN_ENCODER)
 
 
 @dataclass
-class HySANConfig(PatternedTransformerConfig):
+class DecoderBranches(FairseqDataclass):
+    """The settings of a decoder with branches, and their fusion."""
+
+    decoder_branches: str = field(
+        default="fw,l5",
+        metadata={
+            "help": "decoder self-attention branches, a comma list",
+            "vocabulary": partial(branch_vocabulary, "decoder"),
+        },
+    )
+    branch_fusion: str = field(
+        default="gated-sum",
+        metadata={"help": "how branches become one", "vocabulary": branch_fusions},
+    )
+    squeeze_ratio: int = field(
+        default=16, metadata={"help": "r: a squeeze gate has an inner width of width / r"}
+    )
+
+
+@dataclass
+class HySANConfig(DecoderBranches, PatternedTransformerConfig):
     """Settings of ``transformer_hysan``; base size by default."""
 
     encoder_branches: str = field(
         default="global,fw,bw,l5",
         metadata={
             "help": "encoder self-attention branches, a comma list",
-            "words": partial(branch_words, "encoder"),
+            "vocabulary": partial(branch_vocabulary, "encoder"),
         },
-    )
-    decoder_branches: str = field(
-        default="fw,l5",
-        metadata={
-            "help": "decoder self-attention branches, a comma list",
-            "words": partial(branch_words, "decoder"),
-        },
-    )
-    branch_fusion: str = field(
-        default="gated-sum", metadata={"help": "how branches become one", "words": branch_fusions}
-    )
-    squeeze_ratio: int = field(
-        default=16, metadata={"help": "r: a squeeze gate has an inner width of width / r"}
     )
 
 
@@ -80,14 +89,14 @@ class HySAN(PatternedTransformer):
         )
 
     @classmethod
-    def words(cls, cfg, side):
-        return branch_words(side)
+    def vocabulary(cls, cfg, side):
+        return branch_vocabulary(side)
 
 
 def branch_plans(cfg, side: str, fusion, faults: Faults) -> tuple[AttentionPlan, ...]:
     """Plan the branches of ``--encoder-branches`` or ``--decoder-branches`` for every layer."""
     flag, value = f"--{side}-branches", getattr(cfg, f"{side}_branches")
-    patterns = parse_patterns(flag, value, branch_words(side), faults)
+    patterns = parse_patterns(flag, value, branch_vocabulary(side), faults)
     if len(set(patterns)) < len(patterns):
         faults.add(flag, value, "name each branch once")
     return (AttentionPlan.of_branches(patterns, fusion),) * getattr(cfg, side).layers

@@ -14,9 +14,9 @@ from typing import Optional
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
 
 from ..errors import Faults
-from ..words import mma_causal_words, parse_width, words_for
+from ..vocabulary import mma_causal_vocabulary, parse_width, vocabulary_for
 from .config import OurSettings
-from .hysan import branch_fusions, branch_plans, branch_words, read_fusion
+from .hysan import DecoderBranches, branch_plans, read_fusion
 from .mma import head_plans
 from .transformer import PatternedDecoder, PlannedModel, Plans, register, with_positions
 
@@ -44,28 +44,14 @@ class DecoderAlone(TransformerLanguageModel):
         embeddings = super().build_model(empty, task).decoder.embed_tokens
         cfg.decoder.layers = len(cfg.plans.decoder)
         cfg.max_target_positions = empty.max_target_positions
-        words = task.target_dictionary
+        dictionary = task.target_dictionary
         cfg = with_positions(cfg, "decoder")
-        return cls(PatternedDecoder(cfg, words, embeddings, no_encoder_attn=True))
+        return cls(PatternedDecoder(cfg, dictionary, embeddings, no_encoder_attn=True))
 
 
 @dataclass
-class HySANLMConfig(PatternedLMConfig):
+class HySANLMConfig(DecoderBranches, PatternedLMConfig):
     """Settings of ``transformer_lm_hysan``; the sizes of ``transformer_lm`` by default."""
-
-    decoder_branches: str = field(
-        default="fw,l5",
-        metadata={
-            "help": "self-attention branches, a comma list",
-            "words": partial(branch_words, "decoder"),
-        },
-    )
-    branch_fusion: str = field(
-        default="gated-sum", metadata={"help": "how branches become one", "words": branch_fusions}
-    )
-    squeeze_ratio: int = field(
-        default=16, metadata={"help": "r: a squeeze gate has an inner width of width / r"}
-    )
 
 
 @register("transformer_lm_hysan", HySANLMConfig)
@@ -88,7 +74,7 @@ class MMALMConfig(PatternedLMConfig):
         metadata={
             "help": "head patterns, a comma list, each for an equal share of the heads "
             "(backward is the past)",
-            "words": partial(words_for, "decoder", mma_causal_words(1)),
+            "vocabulary": partial(vocabulary_for, "decoder", mma_causal_vocabulary(1)),
         },
     )
     local_window: int = field(
@@ -104,5 +90,5 @@ class MMALanguageModel(PlannedModel, DecoderAlone):
     def plan(cls, cfg, faults: Faults) -> Plans:
         """Give each head of each layer its pattern."""
         width = parse_width("--local-window", cfg.local_window, faults)
-        words = words_for("decoder", mma_causal_words(width))
-        return Plans(decoder=head_plans(cfg, "decoder", words, faults))
+        vocabulary = vocabulary_for("decoder", mma_causal_vocabulary(width))
+        return Plans(decoder=head_plans(cfg, "decoder", vocabulary, faults))

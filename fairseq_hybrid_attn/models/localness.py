@@ -16,7 +16,7 @@ from functools import partial
 from ..attention import AttentionPlan
 from ..attention.gaussian import GaussianBias
 from ..errors import Faults
-from ..words import parse_layers
+from ..vocabulary import parse_layers
 from .transformer import (
     PatternedTransformer,
     PatternedTransformerConfig,

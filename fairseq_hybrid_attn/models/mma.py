@@ -11,7 +11,7 @@ from functools import partial
 
 from ..attention import AttentionPlan
 from ..errors import Faults
-from ..words import Words, mma_words, parse_patterns, parse_width, words_for
+from ..vocabulary import Vocabulary, mma_vocabulary, parse_patterns, parse_width, vocabulary_for
 from .transformer import (
     PatternedTransformer,
     PatternedTransformerConfig,
@@ -30,7 +30,7 @@ class MMAConfig(PatternedTransformerConfig):
         metadata={
             "help": "patterns of the encoder's heads, a comma list, each for an equal share of "
             "them (forward is the future, backward the past)",
-            "words": partial(words_for, "encoder", mma_words(1)),
+            "vocabulary": partial(vocabulary_for, "encoder", mma_vocabulary(1)),
         },
     )
     local_window: int = field(
@@ -46,18 +46,18 @@ class MMA(PatternedTransformer):
     def plan(cls, cfg, faults: Faults) -> Plans:
         """Give each head of each encoder layer its pattern (Eq. 7-11)."""
         width = parse_width("--local-window", cfg.local_window, faults)
-        words = words_for("encoder", mma_words(width))
-        return Plans(encoder=head_plans(cfg, "encoder", words, faults))
+        vocabulary = vocabulary_for("encoder", mma_vocabulary(width))
+        return Plans(encoder=head_plans(cfg, "encoder", vocabulary, faults))
 
     @classmethod
-    def words(cls, cfg, side):
-        return words_for(side, mma_words(cfg.local_window) if side == "encoder" else {})
+    def vocabulary(cls, cfg, side):
+        return vocabulary_for(side, mma_vocabulary(cfg.local_window) if side == "encoder" else {})
 
 
-def head_plans(cfg, side: str, words: Words, faults: Faults) -> tuple[AttentionPlan, ...]:
+def head_plans(cfg, side: str, vocabulary: Vocabulary, faults: Faults) -> tuple[AttentionPlan, ...]:
     """Plan the heads of ``--head-patterns`` for every layer of a side."""
     flag, value, heads = "--head-patterns", cfg.head_patterns, getattr(cfg, side).attention_heads
-    patterns = parse_patterns(flag, value, words, faults)
+    patterns = parse_patterns(flag, value, vocabulary, faults)
     if not patterns:
         return ()
     if heads % len(patterns):

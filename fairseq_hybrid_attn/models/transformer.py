@@ -31,15 +31,14 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from ..attention import AttentionPlan
-from ..attention.autograd import is_cpu
 from ..attention.positions import RELATIVE_POSITIONS, ROTARY
 from ..checkpoints import is_new
-from ..cross_entropy import has_bfloat16
+from ..devices import has_bfloat16, is_cpu
 from ..effects import no_effect
 from ..errors import Faults, UserError
 from ..patterns import PAST
 from ..pruning import kept, layers_to_keep, pruning_of
-from ..words import Words, words_for
+from ..vocabulary import Vocabulary, vocabulary_for
 from .config import PatternedTransformerConfig as PatternedTransformerConfig
 from .config import nested_config, with_defaults
 from .fast_dropout import use_fast_dropout
@@ -95,9 +94,9 @@ class PlannedModel:
         raise TypeError(f"{cls.__name__} does not define plan()")
 
     @classmethod
-    def words(cls, cfg: TransformerConfig, side: str) -> Words:
+    def vocabulary(cls, cfg: TransformerConfig, side: str) -> Vocabulary:
         """Return the paper's words for patterns of the ``encoder`` or the ``decoder``."""
-        return words_for(side, {})
+        return vocabulary_for(side, {})
 
     @classmethod
     def build_model(cls, cfg, task):
@@ -118,8 +117,9 @@ class PlannedModel:
     def _build_model(cls, cfg, task):
         name = getattr(cfg, "_name", None) or cls.__name__
         if HydraConfig.initialized():
-            words = HydraConfig.get().overrides.task
-            typed = [word.partition("=")[0].lstrip("+").removeprefix("model.") for word in words]
+            overrides = HydraConfig.get().overrides.task
+            names = (override.partition("=")[0].lstrip("+") for override in overrides)
+            typed = [name.removeprefix("model.") for name in names]
             check_effects(name, typed, OmegaConf.to_container(cfg))
         cfg = nested_config(cfg)
         faults = Faults(name)

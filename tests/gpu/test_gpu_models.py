@@ -9,8 +9,8 @@ from fairseq.models.distributed_fairseq_model import DistributedFairseqModel
 from models import CONFIGURATIONS, PAD, build_tiny, dictionary, pad
 
 from benchmarks import check_gpu
-from fairseq_hybrid_attn import cross_entropy
-from fairseq_hybrid_attn.cross_entropy import FusedLabelSmoothedCrossEntropy
+from fairseq_hybrid_attn.criterions import cross_entropy
+from fairseq_hybrid_attn.criterions.cross_entropy import FusedLabelSmoothedCrossEntropy
 
 #: The largest error of all gradients by their norm: two ways of rounding differ by as much.
 BOUNDS = {"fp32": 1e-3, "fp16": 3e-2, "bf16": 0.1}

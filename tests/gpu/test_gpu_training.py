@@ -6,7 +6,7 @@ import pytest
 import torch
 from cli import TINY, USER_DIR, run
 
-from fairseq_hybrid_attn.cross_entropy import has_bfloat16
+from fairseq_hybrid_attn.devices import has_bfloat16
 
 ALL, HALF = 50, 25
 #: Flags of each precision; one tensor for all weights is for a GPU.

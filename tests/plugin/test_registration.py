@@ -93,14 +93,27 @@ def test_attention_needs_torch_alone():
     python(TORCH_ALONE + USE)
 
 
-def test_models_are_known_where_fairseq_is_loaded_first():
-    """Attention alone loads no fairseq."""
-    asked = "from fairseq.models import MODEL_REGISTRY\nprint('transformer_mma' in MODEL_REGISTRY)"
-    for first, known in (
-        ("import fairseq, fairseq_hybrid_attn", True),
-        ("import fairseq_hybrid_attn.attention; import fairseq", False),
-    ):
-        assert python(f"{first}\n{asked}")[-1] == str(known)
+def test_fairseq_is_told_and_guarded_whichever_is_imported_first():
+    """Attention alone loads no fairseq, and neither does a look whether there is one."""
+    alone = (
+        "import sys, importlib.util as it; it.find_spec('fairseq'); print('fairseq' in sys.modules)"
+    )
+    asked = """
+from fairseq import checkpoint_utils
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.models import MODEL_REGISTRY
+from fairseq.tasks import TASK_REGISTRY
+print("transformer_mma" in MODEL_REGISTRY, "translation_resumable" in TASK_REGISTRY)
+print("fused_label_smoothed_cross_entropy" in CRITERION_REGISTRY)
+try:
+    checkpoint_utils.eval("print()")
+except BaseException as error:
+    print(type(error).__name__)
+"""
+    told = ["True True", "True", "UserError"]
+    assert python(f"import fairseq, fairseq_hybrid_attn\n{asked}") == told
+    attention = f"import fairseq_hybrid_attn.attention\n{alone}"
+    assert python(f"{attention}\nimport fairseq\n{asked}") == ["False", *told]
 
 
 def test_models_load_nothing_but_fairseq_and_leave_logging_alone():

@@ -9,7 +9,7 @@ import pytest
 from cli import run_forked
 
 from benchmarks.systems import SYSTEMS
-from fairseq_hybrid_attn.cross_entropy import has_bfloat16
+from fairseq_hybrid_attn.devices import has_bfloat16
 from fairseq_hybrid_attn.lab.files.provenance import code
 
 ROOT = Path(__file__).parents[2]

@@ -7,9 +7,9 @@ import pytest
 import torch
 from fairseq.utils import import_user_module
 
-from fairseq_hybrid_attn import UserError, words
+from fairseq_hybrid_attn import UserError, vocabulary
 from fairseq_hybrid_attn.attention.fusion import GatedSum
-from fairseq_hybrid_attn.words import fusions_for
+from fairseq_hybrid_attn.vocabulary import fusions_for
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def fusions():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(words, "_FUSIONS", {})
+        patch.setattr(vocabulary, "_FUSIONS", {})
         import_user_module(Namespace(user_dir=str(ROOT / "examples/hysan_scales")))
         yield fusions_for({})
 

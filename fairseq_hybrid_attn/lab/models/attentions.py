@@ -24,14 +24,14 @@ from ...attention.fusion import GateKind
 from ...errors import UserError
 from ...models.transformer import PatternedTransformer
 from ...patterns import FUTURE, GLOBAL, PAST, Pattern, local, local_past
-from ...words import Words
+from ...vocabulary import Vocabulary
 from . import CROSS, DECODER, ENCODER, KINDS
 
 #: The modules that can be recorded.
 Attention: TypeAlias = PatternedAttention | MultiheadAttention
 
 #: For attention that no paper here names.
-_PLAIN: Words = {
+_PLAIN: Vocabulary = {
     "global": GLOBAL,
     "past": PAST,
     "future": FUTURE,
@@ -328,7 +328,7 @@ def _head_words(model: Any, kind: str, attention: Attention) -> tuple[tuple[str,
         return ((getattr(attention.bias, "word", "biased"),) * attention.num_heads,)
     words = _PLAIN
     if isinstance(model, PatternedTransformer) and kind != CROSS:
-        own = model.words(model.cfg, kind)
+        own = model.vocabulary(model.cfg, kind)
         words = {**own, **{word: meaning for word, meaning in _PLAIN.items() if word not in own}}
     patterns = _patterns(kind, attention)
     return tuple(tuple(word_of(pattern, words) for pattern in heads) for heads in patterns)
@@ -342,7 +342,7 @@ def _patterns(kind: str, attention: Attention) -> tuple[tuple[Pattern, ...], ...
     return ((PAST if kind == DECODER else GLOBAL,) * heads,)
 
 
-def word_of(pattern: Pattern, words: Words) -> str:
+def word_of(pattern: Pattern, words: Vocabulary) -> str:
     """The word for a pattern, or for its family with a number; its ``repr`` if it has none."""
     for word, meaning in words.items():
         if meaning == pattern:

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import nn
 
-from ...cross_entropy import has_bfloat16
+from ...devices import has_bfloat16
 from ...errors import UserError
 from ...models.transformer import PatternedTransformer
 from ...tasks.gnmt import GnmtSequenceGenerator

@@ -117,7 +117,7 @@ def devices_of(run: Run, devices: Devices) -> Devices:
 
     On a CPU, its instructions alone decide, so that a command gives the same numbers each time.
     """
-    from ...cross_entropy import bfloat16_pays, has_bfloat16
+    from ...devices import bfloat16_pays, has_bfloat16
 
     precision, begun = devices.precision, read_begun(run.folder.begun)
     train, on_cpu = run.settings.train, devices.kind == "cpu"
@@ -213,7 +213,7 @@ def meeting_flags(devices: Devices, launched: Mapping[str, str]) -> list[str]:
 
 
 def check_cpu_precision(precision: str) -> None:
-    from ...cross_entropy import has_bfloat16  # here: it imports torch, which takes seconds
+    from ...devices import has_bfloat16  # here: it imports torch, which takes seconds
 
     if precision == "fp16" or (precision == "bf16" and not has_bfloat16()):
         can = "fp32 or bf16" if precision == "fp16" else "fp32"

@@ -8,7 +8,6 @@ import torch
 from refusals import files
 from rows import CONFIGS, FULL, TABLES
 
-from fairseq_hybrid_attn import cross_entropy
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.config.settings import Checkpoints
 from fairseq_hybrid_attn.lab.files.deleting import delete
@@ -237,9 +236,9 @@ def test_fewer_checkpoints_are_averaged_if_the_training_ended_early(
 def test_precision_on_a_cpu(run, monkeypatch):
     """bf16 where it is faster, for our criteria; a run keeps what it was begun with."""
     auto = Devices("cpu", precision="auto")
-    monkeypatch.setattr(cross_entropy, "bfloat16_pays", lambda: False)
+    monkeypatch.setattr("fairseq_hybrid_attn.devices.bfloat16_pays", lambda: False)
     assert devices_of(run, auto).precision == "fp32"
-    monkeypatch.setattr(cross_entropy, "bfloat16_pays", lambda: True)
+    monkeypatch.setattr("fairseq_hybrid_attn.devices.bfloat16_pays", lambda: True)
     assert devices_of(run, auto).precision == "bf16"
     assert "--autocast-bf16" in run.commands(devices_of(run, auto)).train(1)
     assert devices_of(run, replace(auto, precision="fp32")).precision == "fp32"
@@ -250,7 +249,7 @@ def test_precision_on_a_cpu(run, monkeypatch):
         ("bf16", False, "fp32"),  # resumed on another machine
         ("fp16", True, "fp32"),  # begun on a GPU
     ]:
-        monkeypatch.setattr(cross_entropy, "has_bfloat16", lambda able=able: able)
+        monkeypatch.setattr("fairseq_hybrid_attn.devices.has_bfloat16", lambda able=able: able)
         begin(run, Devices("cpu", precision=begun))
         assert devices_of(run, auto).precision == expected
         run.folder.begun.unlink()

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 import pytest
 from brute_force import KINDS
 
-from fairseq_hybrid_attn import words as module
+from fairseq_hybrid_attn import vocabulary as module
 from fairseq_hybrid_attn.errors import Faults, UserError
 from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, Band, Pattern, local, local_past
-from fairseq_hybrid_attn.words import (
+from fairseq_hybrid_attn.vocabulary import (
     HYSAN_DECODER,
     HYSAN_ENCODER,
-    mma_words,
+    mma_vocabulary,
     parse_patterns,
     register_pattern,
-    words_for,
+    vocabulary_for,
 )
 
 
@@ -58,10 +58,10 @@ def test_words_of_the_papers():
     widths = tuple(local(k) for k in (1, 2, 5, 17))
     for value, vocabulary, patterns in (
         ("fw,bw", HYSAN_ENCODER, (PAST, FUTURE)),
-        ("forward,backward", mma_words(1), (FUTURE, PAST)),
+        ("forward,backward", mma_vocabulary(1), (FUTURE, PAST)),
         ("global, l1,l2,l5,l17", HYSAN_ENCODER, (GLOBAL, *widths)),
         ("fw,l5", HYSAN_DECODER, (PAST, local_past(5))),
-        ("local,global,local", mma_words(3), (local(3), GLOBAL, local(3))),
+        ("local,global,local", mma_vocabulary(3), (local(3), GLOBAL, local(3))),
     ):
         assert parsed(value, vocabulary) == patterns
 
@@ -111,14 +111,14 @@ def test_registered_words_are_added_to_those_of_a_side(registry):
     register_pattern("encoder", "everyK", Every)
     register_pattern("encoder", "odd-or-even", Every(2))
     register_pattern("decoder", "everyK", local_past)
-    vocabulary = words_for("encoder", HYSAN_ENCODER)
+    vocabulary = vocabulary_for("encoder", HYSAN_ENCODER)
     assert parsed("every3,odd-or-even,fw,every2", vocabulary) == (
         Every(3),
         Every(2),
         PAST,
         Every(2),
     )
-    assert parsed("every3", words_for("decoder", HYSAN_DECODER)) == (local_past(3),)
+    assert parsed("every3", vocabulary_for("decoder", HYSAN_DECODER)) == (local_past(3),)
     for value, said in (
         ("every0", "width 0"),
         ("every10", "'every10': use 9 or less"),
@@ -128,7 +128,7 @@ def test_registered_words_are_added_to_those_of_a_side(registry):
             parsed(value, vocabulary)
     register_pattern("encoder", "changeableK", Changeable)
     register_pattern("encoder", "nothingK", lambda number: None)
-    vocabulary = words_for("encoder", {})
+    vocabulary = vocabulary_for("encoder", {})
     for value, kind in (("changeable2", "Changeable"), ("nothing2", "NoneType")):
         with pytest.raises(UserError, match=rf"{kind} must be .*@dataclass\(frozen=True\)"):
             parsed(value, vocabulary)

@@ -1,6 +1,5 @@
 """The fused label-smoothed cross-entropy is fairseq's: loss, gradient and log, in less memory."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import every_model
@@ -17,8 +16,9 @@ from models import (
     gradients,
 )
 
-from fairseq_hybrid_attn import UserError, cross_entropy
-from fairseq_hybrid_attn.cross_entropy import (
+from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.criterions import cross_entropy
+from fairseq_hybrid_attn.criterions.cross_entropy import (
     FusedLabelSmoothedCrossEntropy,
     SmoothedCrossEntropy,
     ends_in_softmax,
@@ -170,19 +170,3 @@ def test_bfloat16_on_a_cpu(monkeypatch):
         ours(model, batch())  # validation, with the settings of a checkpoint
     with pytest.raises(UserError, match="no bfloat16 instructions"):
         ours(model, batch())
-
-
-@pytest.mark.parametrize(
-    ("amx", "avx512", "vendor", "pays"),
-    [
-        (True, True, "GenuineIntel", True),
-        (False, True, "AuthenticAMD", True),
-        (False, True, "GenuineIntel", False),
-        (False, False, "AuthenticAMD", False),
-    ],
-)
-def test_where_bfloat16_pays(amx, avx512, vendor, pays, monkeypatch):
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512)
-    monkeypatch.setattr(Path, "read_text", lambda path: f"vendor_id : {vendor}")
-    assert cross_entropy.bfloat16_pays() == pays

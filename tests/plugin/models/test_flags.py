@@ -7,7 +7,7 @@ from fairseq.models import MODEL_REGISTRY
 from fairseq.options import get_training_parser, parse_args_and_arch
 from models import TINY, build, build_tiny
 
-from fairseq_hybrid_attn import register_fusion, register_pattern, words
+from fairseq_hybrid_attn import register_fusion, register_pattern, vocabulary
 from fairseq_hybrid_attn.attention.fusion import Sum
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.patterns import local, local_past
@@ -149,8 +149,8 @@ def test_layers_are_numbered_from_one():
 
 
 def test_registered_words_are_known_to_every_model_and_its_help(monkeypatch):
-    monkeypatch.setattr(words, "_PATTERNS", {"encoder": {}, "decoder": {}})
-    monkeypatch.setattr(words, "_FUSIONS", {})
+    monkeypatch.setattr(vocabulary, "_PATTERNS", {"encoder": {}, "decoder": {}})
+    monkeypatch.setattr(vocabulary, "_FUSIONS", {})
     register_pattern("encoder", "nearK", local)
     register_pattern("decoder", "ownK", local_past)
     register_fusion("total", Sum)

@@ -119,7 +119,7 @@ def test_padding_is_skipped_wherever_it_stands():
         torch.testing.assert_close(step, whole[n], rtol=0, atol=1e-12)
 
 
-def test_without_packing_as_on_a_gpu():
+def test_states_are_those_of_packed_sentences():
     """States and gradients of several lengths, in one and in two directions."""
     lengths = torch.tensor([6, 1, 4])
     for side in (tiny(2, 1), tiny(1, 3)):

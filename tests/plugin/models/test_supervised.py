@@ -15,8 +15,12 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from models import EOS, PAD, assert_all_close, build_stock, build_tiny, dictionary, gradients
 from omegaconf import OmegaConf
 
-from fairseq_hybrid_attn.alignment_data import check_alignments
-from fairseq_hybrid_attn.criterions import SupervisedAttention, gold_attention, recorded_head
+from fairseq_hybrid_attn.criterions.alignment_data import check_alignments
+from fairseq_hybrid_attn.criterions.supervised_attention import (
+    SupervisedAttention,
+    gold_attention,
+    recorded_head,
+)
 from fairseq_hybrid_attn.errors import UserError
 
 SOURCES = [[5, 6, 7, 8, 9], [10], [9, 4], [12, 4, 4, 4, 5]]
@@ -286,7 +290,7 @@ def test_alignments_that_do_not_fit_are_refused(monkeypatch):
         return str(error.value)
 
     for together in (2, 10_000):
-        monkeypatch.setattr("fairseq_hybrid_attn.alignment_data._TOGETHER", together)
+        monkeypatch.setattr("fairseq_hybrid_attn.criterions.alignment_data._TOGETHER", together)
         check_alignments(dataset(SOURCES, TARGETS, LINKS), "train")
         for links in (LINKS[:3], [*LINKS, []]):
             assert f"train: {len(links)} lines of alignments, but 4 sentence pairs" in refusal(

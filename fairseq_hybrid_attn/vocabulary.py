@@ -11,18 +11,18 @@ from .patterns import FUTURE, GLOBAL, PAST, Pattern, local, local_past
 
 #: From a word to its pattern.  A word that ends in ``K`` names a family: the user writes a whole
 #: number in place of K, and the function gets that number.
-Words = Mapping[str, Pattern | Callable[[int], Pattern]]
+Vocabulary = Mapping[str, Pattern | Callable[[int], Pattern]]
 
-HYSAN_ENCODER: Words = {"global": GLOBAL, "fw": PAST, "bw": FUTURE, "lK": local}
-HYSAN_DECODER: Words = {"fw": PAST, "lK": local_past}
+HYSAN_ENCODER: Vocabulary = {"global": GLOBAL, "fw": PAST, "bw": FUTURE, "lK": local}
+HYSAN_DECODER: Vocabulary = {"fw": PAST, "lK": local_past}
 
 
-def mma_words(width: int) -> Words:
+def mma_vocabulary(width: int) -> Vocabulary:
     """Return MMA's words; ``width`` is w of the local pattern (Eq. 9)."""
     return {"global": GLOBAL, "local": local(width), "forward": FUTURE, "backward": PAST}
 
 
-def mma_causal_words(width: int) -> Words:
+def mma_causal_vocabulary(width: int) -> Vocabulary:
     """Return those of MMA's words that a language model can use, under its causal mask."""
     return {"backward": PAST, "local": local_past(width)}
 
@@ -35,7 +35,7 @@ def register_pattern(side: str, word: str, pattern: Pattern | Callable[[int], Pa
 
     Args:
         side: ``encoder`` or ``decoder``.  The patterns of a decoder must not see the future.
-        word: as in :data:`Words`.
+        word: as in :data:`Vocabulary`.
         pattern: a pattern; for a word that ends in ``K``, a function of the number in place of K,
             such as the pattern's class.  It may refuse a number by a ValueError.
 
@@ -48,7 +48,7 @@ def register_pattern(side: str, word: str, pattern: Pattern | Callable[[int], Pa
         raise UserError(
             f"register_pattern: {word!r} is not a word; use letters, with K at the end for a number"
         )
-    for taken in (HYSAN_ENCODER, HYSAN_DECODER, mma_words(1), _PATTERNS[side]):
+    for taken in (HYSAN_ENCODER, HYSAN_DECODER, mma_vocabulary(1), _PATTERNS[side]):
         if word in taken:
             raise UserError(f"register_pattern: {word!r} is a word for patterns already")
     if not callable(pattern) if word.endswith("K") else not isinstance(pattern, Pattern):
@@ -57,12 +57,14 @@ def register_pattern(side: str, word: str, pattern: Pattern | Callable[[int], Pa
     _PATTERNS[side][word] = pattern
 
 
-def words_for(side: str, own: Words) -> Words:
+def vocabulary_for(side: str, own: Vocabulary) -> Vocabulary:
     """Return a paper's own words together with those that are registered for a side."""
     return {**own, **_PATTERNS[side]}
 
 
-def parse_patterns(flag: str, value: str, words: Words, faults: Faults) -> tuple[Pattern, ...]:
+def parse_patterns(
+    flag: str, value: str, vocabulary: Vocabulary, faults: Faults
+) -> tuple[Pattern, ...]:
     """Read a comma list of words, for instance ``"global,fw,bw,l5"``.
 
     Args:
@@ -73,20 +75,20 @@ def parse_patterns(flag: str, value: str, words: Words, faults: Faults) -> tuple
         the patterns in the order written, without the wrong ones.
     """
     written = [word.strip() for word in value.split(",")] if value.strip() else []
-    choices = ", ".join(words)
+    choices = ", ".join(vocabulary)
     if not written:
         faults.add(flag, repr(value), f"the list is empty; give at least one of {choices}")
     patterns = []
     for word in written:
         family, number = re.fullmatch(r"(.*?)(\d*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
-        if word in words and not word.endswith("K"):
-            pattern = words[word]
-        elif number and f"{family}K" in words:
+        if word in vocabulary and not word.endswith("K"):
+            pattern = vocabulary[word]
+        elif number and f"{family}K" in vocabulary:
             if int(number) < 1:
                 faults.add(flag, value, f"{word!r} has width {number}; use 1 or more")
                 continue
             try:
-                pattern = words[f"{family}K"](int(number))  # type: ignore[operator]
+                pattern = vocabulary[f"{family}K"](int(number))  # type: ignore[operator]
             except ValueError as error:
                 faults.add(flag, value, f"{word!r}: {error}")
                 continue

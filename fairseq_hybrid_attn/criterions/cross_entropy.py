@@ -19,7 +19,6 @@ torch's ``linear_cross_entropy`` works in blocks as well, but not with label smo
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import wraps
-from pathlib import Path
 
 import torch
 from fairseq.criterions import register_criterion
@@ -32,8 +31,8 @@ from fairseq.models.transformer import TransformerModelBase
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from .attention.autograd import without_autocast
-from .errors import UserError
+from ..devices import has_bfloat16, without_autocast
+from ..errors import UserError
 
 #: Numbers in a block of logits: so many stay in a core's cache, or keep a GPU busy.
 _BLOCK = {"cpu": 2**19, "cuda": 2**25}
@@ -116,28 +115,6 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         logits, target = logits.reshape(-1, logits.size(-1)), target.reshape(-1)
         losses, nll = SmoothedCrossEntropy.apply(logits, target, self.eps, self.padding_idx)
         return (losses.sum(), nll.sum()) if reduce else (losses, nll)
-
-
-def has_bfloat16(kind: str = "cpu") -> bool:
-    """Return whether this CPU, or this GPU, multiplies bfloat16 numbers."""
-    if kind != "cpu":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-
-
-def bfloat16_pays() -> bool:
-    """Return whether this CPU multiplies bfloat16 numbers faster than single precision.
-
-    Intel's processors do with AMX alone: their AVX512-BF16 takes longer, AMD's does not.
-    """
-    if torch.cpu._is_amx_tile_supported():
-        return True
-    return torch.cpu._is_avx512_bf16_supported() and _is_amd()
-
-
-def _is_amd() -> bool:
-    cpu = Path("/proc/cpuinfo")
-    return cpu.exists() and "AuthenticAMD" in cpu.read_text()
 
 
 def _attention(target: Tensor):

@@ -30,13 +30,13 @@ from fairseq.models.lstm import LSTMDecoder
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor
 
+from ..devices import without_autocast
+from ..errors import UserError
 from .alignment_data import check_what_is_loaded
-from .attention.autograd import without_autocast
 from .cross_entropy import (
     FusedLabelSmoothedCrossEntropy,
     FusedLabelSmoothedCrossEntropyConfig,
 )
-from .errors import UserError
 
 
 @dataclass

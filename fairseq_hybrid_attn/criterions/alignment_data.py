@@ -1,4 +1,4 @@
-"""Check the alignments that supervised attention (``criterions.py``) is trained on.
+"""Check the alignments that supervised attention is trained on.
 
 fairseq silently trains without alignments if there are none, and silently drops those that do not
 fit their sentence.  Here both are errors.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from fairseq.data import LanguagePairDataset
 
-from .errors import UserError
+from ..errors import UserError
 
 #: The maximum number of wrong links in a message.
 _SHOWN = 5

@@ -1,0 +1,3 @@
+"""The criteria; importing this package registers them with fairseq."""
+
+from . import cross_entropy, supervised_attention  # noqa: F401

@@ -14,7 +14,7 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
 from models import ARCHITECTURES, CONFIGURATIONS, LANGUAGE_MODELS, TINY, build
 
-from fairseq_hybrid_attn import record_attention, words
+from fairseq_hybrid_attn import record_attention, vocabulary
 from fairseq_hybrid_attn.models.config import FlatTransformerConfig
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +76,7 @@ def test_the_picture_is_of_the_patterns():
 
 
 def test_a_custom_pattern_is_a_class_and_a_word(monkeypatch):
-    monkeypatch.setattr(words, "_PATTERNS", {"encoder": {}, "decoder": {}})
+    monkeypatch.setattr(vocabulary, "_PATTERNS", {"encoder": {}, "decoder": {}})
     exec(snippet("docs/extending.md", "from dataclasses"), {})
     model = build("transformer_hysan", **{**TINY, "encoder_branches": "global,s2"})
     with record_attention(model) as records:

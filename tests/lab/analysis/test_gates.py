@@ -11,7 +11,7 @@ from every_model import SOURCES, TARGETS, sample
 from models import build_tiny
 from scipy.stats import t as student
 
-from fairseq_hybrid_attn import UserError, record_attention, words
+from fairseq_hybrid_attn import UserError, record_attention, vocabulary
 from fairseq_hybrid_attn.attention.fusion import Fusion, GateKind, HiddenGate
 from fairseq_hybrid_attn.lab.analysis import tags
 from fairseq_hybrid_attn.lab.analysis.gates import Gates, ModelGates, Place, draw
@@ -322,7 +322,7 @@ class Forgetful(OfHeads):
 
 
 def test_a_fusion_says_itself_what_its_gates_are(monkeypatch):
-    monkeypatch.setattr(words, "_FUSIONS", {"mine": OfHeads, "past": OfPast, "no": Forgetful})
+    monkeypatch.setattr(vocabulary, "_FUSIONS", {"mine": OfHeads, "past": OfPast, "no": Forgetful})
     gates = observed(build_tiny("hysan-gated", branch_fusion="mine")).of_model("m")
     assert gates.meanings == {"mine": "made up"} and gates.share is None
     of = {

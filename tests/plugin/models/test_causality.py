@@ -9,7 +9,7 @@ from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from models import CONFIGURATIONS, LANGUAGE_MODELS, PAD, build_language_model, build_tiny
 from torch import nn
 
-from fairseq_hybrid_attn import patterns, words
+from fairseq_hybrid_attn import patterns, vocabulary
 from fairseq_hybrid_attn.attention import AttentionPlan
 from fairseq_hybrid_attn.attention.fusion import Fusion, Sum
 from fairseq_hybrid_attn.attention.gaussian import GaussianBias
@@ -90,10 +90,10 @@ def refusal(function, *args, **settings) -> str:
 
 
 def test_a_word_that_sees_the_future_is_refused_for_decoders(monkeypatch):
-    monkeypatch.setitem(words.HYSAN_DECODER, "past3", EveryThird(False))
+    monkeypatch.setitem(vocabulary.HYSAN_DECODER, "past3", EveryThird(False))
     assert build_tiny("hysan-gated", decoder_branches="past3,fw")
     pattern, said = FUTURES["both"]
-    monkeypatch.setitem(words.HYSAN_DECODER, "both", pattern)
+    monkeypatch.setitem(vocabulary.HYSAN_DECODER, "both", pattern)
     for make, name in ((build_tiny, "hysan-gated"), (build_language_model, LANGUAGE_MODELS[0])):
         message = refusal(make, name, decoder_branches="fw,both")
         assert f"decoder layer 1, branch 2: {said}" in message
@@ -140,7 +140,7 @@ class MeanGate(Sum):
 
 
 def test_a_fusion_that_mixes_positions_is_refused_for_decoders(monkeypatch):
-    monkeypatch.setattr(words, "_FUSIONS", {"mean": MeanGate})
+    monkeypatch.setattr(vocabulary, "_FUSIONS", {"mean": MeanGate})
     for make, name in ((build_tiny, "hysan-gated"), (build_language_model, LANGUAGE_MODELS[0])):
         message = refusal(make, name, branch_fusion="mean")
         assert "decoder layer 1, its fusion, MeanGate, looks at other positions" in message

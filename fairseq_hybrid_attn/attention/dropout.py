@@ -23,13 +23,13 @@ def dropout(x: Tensor, p: float) -> Tensor:
 def thinned(x: Tensor, p: float) -> tuple[Tensor, float]:
     """Return ``x`` with elements dropped, and the factor that scales the others up.
 
-    Where the factor waits until ``x`` is multiplied with something smaller, a byte an element is
-    kept for the backward pass, and nothing is rounded.
+    The factor waits until ``x`` is multiplied with something smaller; half precision would round
+    it here.
     """
     if is_tracing() or not is_cpu(x.device):
         return F.dropout(x, p), 1.0
     kept = _kept(p)
-    return x.masked_fill(noise(x) > max(kept - 1, 0) - 2**15, 0.0), 2**16 / kept if kept else 0.0
+    return x * _keep(noise(x), kept, x.dtype), 2**16 / kept if kept else 0.0
 
 
 def noise(like: Tensor) -> Tensor:
@@ -42,9 +42,13 @@ def noise(like: Tensor) -> Tensor:
 def factors(noise: Tensor, p: float, dtype: torch.dtype) -> Tensor:
     """Return what elements are multiplied with: 0 where dropped, and 1 on average."""
     kept = _kept(p)
+    return _keep(noise, kept, dtype).mul_(2**16 / kept if kept else 0.0)
+
+
+def _keep(noise: Tensor, kept: int, dtype: torch.dtype) -> Tensor:
+    """1 where ``noise`` is among the lowest ``kept`` numbers, else 0."""
     keep = torch.empty(noise.shape, dtype=dtype, device=noise.device)
-    torch.le(noise, max(kept - 1, 0) - 2**15, out=keep)
-    return keep.mul_(2**16 / kept if kept else 0.0)
+    return torch.le(noise, max(kept - 1, 0) - 2**15, out=keep)
 
 
 def _kept(p: float) -> int:

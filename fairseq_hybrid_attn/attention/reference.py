@@ -12,6 +12,9 @@ from .dropout import thinned
 from .masks import make_masks
 from .problem import AttentionProblem, AttentionResult
 
+#: Keys from which a softmax in half precision pays.
+LONG_ROW = 64
+
 
 def reference(problem: AttentionProblem) -> AttentionResult:
     """Compute scores once, then one masked softmax and one value product per branch.
@@ -29,9 +32,10 @@ def reference(problem: AttentionProblem) -> AttentionResult:
     if added is not None:  # 0 or minus infinity, whose softmax is exactly 0
         scores = scores + _by_branch(added, l, n)[..., :m]
     scores = scores.expand(-1, -1, l, -1, -1)  # [b, h, l, n, m]
-    # Else the product rounds the weights, and their gradient needs no copy of more digits.
-    exact = _at_least_single(scores) if problem.need_weights else None
-    weights = torch.softmax(scores, dim=-1, dtype=exact)
+    # Of long rows, the product rounds the weights; torch's softmax of short ones is slow in half
+    # precision.
+    exact = problem.need_weights or (problem.dropout and m < LONG_ROW)
+    weights = torch.softmax(scores, dim=-1, dtype=_at_least_single(scores) if exact else None)
 
     dropped, factor = thinned(weights, problem.dropout) if problem.dropout else (weights, 1.0)
     outputs = dropped.to(problem.v.dtype).flatten(2, 3) @ problem.v

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
-from ..devices import is_tracing
+from ..devices import is_cpu, is_tracing
 from ..patterns import GLOBAL, Pattern
 from .problem import AttentionProblem, Branch
 
@@ -32,16 +32,16 @@ def remembered(make: Callable[..., _T]) -> Callable[..., _T]:
         if is_tracing():
             return make(*given)
         key = (make, *given)
-        if key not in _remembered:
+        made = _remembered.get(key)
+        if made is None:
             with torch.inference_mode(False):
                 made = make(*given)
             if _bytes(made) > MOST_BYTES // 4:
                 return made
             _remembered[key] = made
             while sum(map(_bytes, list(_remembered.values()))) > MOST_BYTES:
-                _remembered.pop(next(iter(_remembered)), None)
-            return made
-        return _remembered[key]
+                _remembered.pop([*_remembered][0], None)
+        return made
 
     return get
 
@@ -68,25 +68,43 @@ class Masks(NamedTuple):
 def make_masks(problem: AttentionProblem, dtype: torch.dtype) -> Masks:
     """Make the masks of a problem, in the type of its scores.
 
-    The layers of a forward pass have the same padding tensor, so they share what is made of it.
-    Nothing is read from its device, which would make a GPU's host wait.
+    The layers of a forward pass have the same padding, so they share what is made of it.
+    Nothing is read from a GPU, whose host would wait.
     """
     branches, padding, device = problem.branches, problem.key_padding, problem.q.device
     n, m = problem.q.size(2), problem.k.size(2)
     if padding is None:
         return _unpadded(branches, n, m, dtype, device)
-    if is_tracing() or padding.is_inference():  # which does not say whether it was changed
+    captured = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+    if is_tracing() or captured or (padding.is_inference() and not is_cpu(device)):
         return _padded(branches, n, m, padding, dtype)
-    made = _of_padding.setdefault(padding, {})
-    key = (padding._version, branches, n, m, dtype)
-    if key not in made:
-        with torch.inference_mode(False):
-            made[key] = _padded(branches, n, m, padding, dtype)
-    return made[key]
+    global _last
+    last = _last
+    with torch.inference_mode(False):
+        if last is None or not last.is_of(padding):
+            last = _last = _Made(padding)
+        key = (branches, n, m, dtype)
+        if key not in last.masks:
+            last.masks[key] = _padded(branches, n, m, padding, dtype)
+        return last.masks[key]
 
 
-#: By padding tensors that are still there, masks.
-_of_padding: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+class _Made:
+    """The masks made of a padding: on a CPU known by its content, else as the very tensor."""
+
+    def __init__(self, padding: Tensor):
+        self.content = padding.clone() if is_cpu(padding.device) else None
+        self.tensor = weakref.ref(padding)
+        self.version = None if self.content is not None else padding._version
+        self.masks: dict[tuple, Masks] = {}
+
+    def is_of(self, padding: Tensor) -> bool:
+        if is_cpu(padding.device):
+            return self.content is not None and self.content.equal(padding)
+        return self.tensor() is padding and self.version == padding._version
+
+
+_last: _Made | None = None
 
 
 def _padded(branches, n, m, padding, dtype) -> Masks:

@@ -269,14 +269,18 @@ class PatternedDecoder(TransformerDecoderBase):
     def __init__(self, cfg, dictionary, embed_tokens, **kwargs):
         self._plans = iter(cfg.plans.decoder or ())
         super().__init__(cfg, dictionary, embed_tokens, **kwargs)
-        planned = False
+        planned = 0
         for number in range(len(self.layers)):  # with layer dropout, iteration leaves some out
             for module in self.layers[number].modules():
                 if isinstance(module, PatternedSelfAttention):
-                    planned = True
+                    planned += 1
                     if fault := module.sees_future():
                         raise ValueError(f"decoder layer {number + 1}, {fault}; a decoder must not")
-        self._planned = planned
+        self._planned, self._all_causal = planned > 0, planned == len(self.layers)
+
+    def buffered_future_mask(self, tensor):
+        """Return None if all layers are causal by themselves."""
+        return None if self._all_causal else super().buffered_future_mask(tensor)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         return wrapped(PatternedDecoderLayer(cfg, next(self._plans, None), no_encoder_attn), cfg)
@@ -342,15 +346,11 @@ class PatternedEncoderLayer(CompiledInTraining, TransformerEncoderLayerBase):
 
 
 class PatternedDecoderLayer(CompiledInTraining, TransformerDecoderLayerBase):
-    """fairseq's decoder layer, likewise; a plan for it sees no future, so it needs no mask."""
+    """fairseq's decoder layer, likewise."""
 
     def __init__(self, cfg, plan: AttentionPlan | None, no_encoder_attn=False):
         self._plan = plan
         super().__init__(cfg, no_encoder_attn)
-
-    def forward(self, x, *args, self_attn_mask=None, **kwargs):
-        mask = self_attn_mask if self._plan is None else None
-        return super().forward(x, *args, self_attn_mask=mask, **kwargs)
 
     def build_self_attention(self, embed_dim, cfg, **kwargs):
         if self._plan is None:

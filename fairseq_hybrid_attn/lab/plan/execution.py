@@ -66,7 +66,10 @@ def execute(plans: Sequence[Plan], execution: Execution, show: Callable[[Plan], 
         say("stopped; the same command resumes")
         raise
     for plan in plans if not execution.prepare_only else []:
-        print("\n" + show(plan), end="", flush=True)
+        try:
+            print("\n" + show(plan), end="", flush=True)
+        except UserError as error:  # that of a run comes first
+            problems.append(f"  {plan.table.name}: {error}")
     lines = []
     if problems:
         lines += ["Not everything was done:", *problems]

@@ -120,7 +120,7 @@ def test_a_plan_that_sees_the_future_is_refused_wherever_it_comes_from(name, mon
 
 
 def test_layers_are_looked_at_in_spite_of_layer_dropout(monkeypatch):
-    assert build_tiny("hysan-gated", decoder_layerdrop=1.0).decoder._planned
+    assert build_tiny("hysan-gated", decoder_layerdrop=1.0).decoder._all_causal
     monkeypatch.setattr(HySAN, "plan", lambda cfg, faults: Plans(decoder=(AttentionPlan(),) * 2))
     assert "decoder layer 1, branch 1" in refusal(build_tiny, "hysan-gated", decoder_layerdrop=1.0)
 
@@ -165,6 +165,7 @@ def test_layers_that_need_the_causal_mask_get_it():
     one, other = (torch.tensor([[2, 5, 6, last]]) for last in (7, 8))
     one, other = (mixed(prefix, encoder_out=seen)[0] for prefix in (one, other))
     torch.testing.assert_close(one[:, :3], other[:, :3])
+    assert model.decoder.buffered_future_mask(one) is None
 
 
 def test_patterns_are_functions_of_the_offset():

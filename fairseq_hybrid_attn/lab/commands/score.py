@@ -208,6 +208,8 @@ def check_arguments(args: argparse.Namespace) -> None:
     if args.figure and not args.by_length:
         raise UserError("--figure needs --by-length")
     names, of_one = {name for name, _ in args.hypotheses}, {"--hypotheses-out": args.hypotheses_out}
+    if (args.baseline or args.pairs) and len(names) < 2:
+        raise UserError("--baseline and --pairs are for several systems")
     if args.baseline and args.baseline not in names:
         raise UserError(f"--baseline {args.baseline}: no --hypotheses has this name")
     if len(args.hypotheses) > 1 and (args.json or args.hypotheses_out):

@@ -159,7 +159,7 @@ def splitter(kind: str, model: Path) -> Callable[[str], str]:
         import sentencepiece
 
         processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
-    except (OSError, RuntimeError, UnicodeDecodeError):  # those of the two libraries
+    except (OSError, RuntimeError, UnicodeDecodeError, SystemExit):  # those of the two libraries
         raise UserError(f"{model}: this is no model of {kind}") from None
     return lambda line: _SYMBOL.sub(r"< \1", " ".join(processor.encode(line, out_type=str)))
 

@@ -7,6 +7,7 @@ and of its prepared corpus (``corpora/prepared.py``) what prepares text for the 
 from __future__ import annotations
 
 import html
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,10 +32,10 @@ _DATA = "give --data DIR, the output of fairseq-hybrid prepare or of fairseq-pre
 
 
 def how_to_export(checkpoint: Path, data: object = "DIR") -> str:
+    named = shlex.join(["fairseq-hybrid", "export", str(checkpoint), "--data", str(data)])
     return (
         "a checkpoint does not say how its text was tokenised and split. Make a model's folder of "
-        f"it: fairseq-hybrid export {checkpoint} --data {data} --codes FILE --tokenizer KIND "
-        "--output DIR"
+        f"it: {named} --codes FILE --tokenizer KIND --output DIR"
     )
 
 

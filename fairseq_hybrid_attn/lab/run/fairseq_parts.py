@@ -130,6 +130,9 @@ def check_fit(made: TrainedModel, data: Path, sides: Sequence[Sequence[Sequence[
         others = [pair for pair in pairs if pair[0] != pair[1]]
         same = f"{len(pairs) - len(others)} of {len(pairs)} {language} sentences of {data}"
         print(f"{same} come out as they are there")
+        if 0 < len(others) <= (1 - _ALIKE) * len(pairs):
+            there, here = others[0]
+            print(f"   such as {there!r}, which comes out as {here!r}: are all parts right?")
         if not pairs:
             raise UserError(f"{data}: each of its {language} sentences tried has an unknown word")
         if len(others) > (1 - _ALIKE) * len(pairs):

@@ -10,12 +10,13 @@ from pathlib import Path
 from ...errors import UserError
 from ..corpora.definition import is_test, read_test_sets
 from ..corpora.own import texts_of
+from ..files.checkpoints import read_checkpoint
 from ..files.checksums import digest, sha256
 from ..files.text import count_lines, read_lines, write_lines
 from ..models.trained import find_model, how_to_export
 from ..plan.plan import Plan
 from ..run.fairseq_commands import all_scores
-from ..scores.generate_output import warn_if_not_text
+from ..scores.generate_output import warn, warn_if_not_text
 from ..scores.metrics import build_metric, check_parallel, score_sets
 from .measuring import GIVEN, Number, TableNumbers, compared, numbers_of
 
@@ -42,6 +43,8 @@ class Beside:
         for name, paths in self.given.items():
             if name in _names(plan):
                 raise UserError(f"--given {name}=…: a system has this name; choose another")
+            if twice := [path for path in paths if paths.count(path) > 1]:
+                raise UserError(f"--given {name}: {twice[0]} is given twice")
             for path in paths:
                 _check(f"--given {name}={path}", path, plan)
         known = [*_names(plan), *self.given]
@@ -71,6 +74,9 @@ def _check(flag: str, path: Path, plan: Plan) -> None:
         model = find_model(path)
         if model.treatment and model.languages != run.recipe.languages:
             raise UserError(f"{flag}: it translates {' to '.join(model.languages)}")
+        read_checkpoint(model.checkpoint)
+        if model.treatment.lowercase and not run.recipe.lowercase:
+            warn(f"{flag}: it knows lower case alone, and is scored with case")
         return
     if path.suffix == ".pt":
         raise UserError(f"{flag}: {how_to_export(path)}")

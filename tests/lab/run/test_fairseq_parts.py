@@ -163,12 +163,16 @@ def test_another_architecture_begins_with_the_model(place, exported, monkeypatch
 def test_what_cannot_be_given_is_refused_before_the_work(place, exported, monkeypatch):
     monkeypatch.chdir(place)
     (place / "short").write_text("dog .\n")
+    shutil.copytree(exported, place / "broken")
+    (place / "broken/model.pt").write_bytes((exported / "model.pt").read_bytes()[:3000])
     mistakes = {
         "--given a=short": "1 lines, but the test set has 20",
         "--given a=stock/checkpoint_best.pt": "fairseq-hybrid export stock/checkpoint_best.pt",
         "--given transformer_mma=text/test.en": "a system has this name",
         "--given a=text/test.en --baseline b": "--baseline b: there is no such row",
         "--given a=nowhere": "nowhere cannot be read",
+        "--given a=text/test.en --given a=text/test.en": "given twice",
+        "--given a=broken": "broken/model.pt",
     }
     compare = "compare --text text transformer_mma --output other --dry-run --device cpu".split()
     check_refusals(mistakes.items(), lambda words: main([*compare, *words.split()]))

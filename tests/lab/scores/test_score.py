@@ -312,7 +312,7 @@ def test_refusals():
             (f"{text} --source ref.txt", "--source is for --comet and --by-length"),
             (f"{text} --hypotheses ./hyp.txt --json x", "--json is for one translation"),
             (f"{text} {text}", "hyp.txt is given twice"),
-            (f"{text} --baseline other", "--baseline other"),
+            (f"{text} --baseline other", "--baseline and --pairs are for several"),
             (f"{text} --comet m --source ref.txt --reference ref.txt ref.txt", "takes one --ref"),
             (
                 f"{text} --reference ref.txt three.txt",

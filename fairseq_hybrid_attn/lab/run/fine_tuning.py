@@ -54,10 +54,10 @@ def settings_from(trained: TrainedModel) -> dict:
 
 
 def of_architecture(before: dict, arch: str, given: dict) -> tuple[dict, list[str]]:
-    """The flags by which an architecture that was named goes on with a model: the sizes are the
-    model's, and what is the architecture's own has its defaults, unless it is ``given``.
+    """The flags that train ``arch`` from a model of another architecture.
 
-    Return also which values thereby differ from the model's, for display.
+    Sizes come from the model.  Flags of the new architecture alone take its defaults, unless they
+    are ``given``.  The second result lists the values that differ from the model's, for display.
     """
     theirs, own = _values(before)
     dropped = {flag: None for flag in before if _key(flag) in own}

@@ -40,14 +40,14 @@ def compare(
         numbers = beside.added(measure(plan), plan, execution.devices.kind)
         done = [run for run in plan.runs if run.folder.result.exists()]
         done = [run for run in done if run.seed == done[0].seed]
+        for path in [path for path in write if path not in pages]:
+            write_table(path, numbers)
         report = ["fairseq-hybrid", "report", *(str(run.folder.path) for run in done)]
         report += flags(user_dir=plan.workspace.user_dir, device=execution.devices.kind)
         for page, shown in pages.items() if done else ():
             write_table(shown, numbers)  # of all seeds
             command = [*report, *flags(comparison=shown, output=page)]
             run_program(command, plan.workspace.root / "report.log")
-        for path in [path for path in write if path not in pages]:
-            write_table(path, numbers)
         hints = [f"On one page: {shlex.join(report)}"] if done and not pages else []
         hints += [f"{path} is not written: no run is done" for path in pages if not done]
         return FORMATS["terminal"](numbers) + "".join(f"\n{hint}\n" for hint in hints)

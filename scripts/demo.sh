@@ -121,7 +121,7 @@ translate_sentences() {
     printf '%s\n' "${sentences[@]}" | fairseq-hybrid translate "$ROOT/models/mma" --device cpu |
         paste -d'\n' <(printf '   %s\n' "${sentences[@]}") <(sed 's/^/     -> /')
     logged attention fairseq-hybrid maps "$ROOT/models/mma" --sentence "${sentences[@]}" --device cpu \
-        --page "$page"
+        --write "$page"
     echo "   Their attention: $page (open it in a browser)"
 }
 

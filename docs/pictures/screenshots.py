@@ -1,6 +1,6 @@
 """Take the screenshots of the documentation, or of any page: light and dark, wide and narrow.
 
-    fairseq-hybrid maps models/mma --sentence "Ein Hund jagt einen Mann." --page maps.html
+    fairseq-hybrid maps models/mma --sentence "Ein Hund jagt einen Mann." --write maps.html
     python docs/pictures/screenshots.py maps.html docs/pictures/maps --height 560
 
 It needs playwright and a Chromium (Debian: chromium).

@@ -97,7 +97,7 @@ class MadeWorkspace:
         write_lines(run.folder.hypotheses, translations)
         bleu = build_metric("bleu", "en").score(translations, REFERENCES)
         count = len(REFERENCES)
-        kept = {"scores": scores_as_dict({"bleu": bleu}), "sentences": count}
+        kept = {"systems": {"run": [scores_as_dict({"bleu": bleu})]}, "sentences": count}
         run.folder.score.write_text(json.dumps({**kept, "parts": {"": [0, count]}}))
         plain = {"bleu": {"value": bleu.value, "signature": bleu.signature}}
         plugin = f"/there/{run.name}/fairseq_hybrid_attn"
@@ -124,7 +124,9 @@ class MadeWorkspace:
             of_rows = SentenceCounts("aer", np.array(rows), "gold")
             found[name.replace("_", ".")] = rates(of_rows)["aer"]
         run.folder.path.mkdir(parents=True, exist_ok=True)
-        run.folder.alignment_score.write_text(json.dumps({"scores": scores_as_dict(found)}))
+        run.folder.alignment_score.write_text(
+            json.dumps({"systems": {"run": [scores_as_dict(found)]}})
+        )
         plain = {
             name: {"value": one.value, "signature": one.signature} for name, one in found.items()
         }
@@ -143,8 +145,9 @@ class MadeWorkspace:
 
     def cells(self, table: str, *flags: str) -> dict[tuple[str, str], dict[str, str]]:
         """The table's CSV, by row and column; of a curve, the last point."""
-        text = self.hybrid("table", table, "--format", "csv", *flags)
-        return {(c["row"], c["column"]): c for c in csv.DictReader(io.StringIO(text))}
+        self.hybrid("table", table, "--write", "cells.csv", *flags)
+        with open(self.folder / "cells.csv", newline="") as file:
+            return {(cell["row"], cell["column"]): cell for cell in csv.DictReader(file)}
 
     def hybrid(self, *arguments: object) -> str:
         """What a command prints; unless ``--output`` is given, it is about this workspace."""

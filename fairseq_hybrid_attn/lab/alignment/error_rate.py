@@ -69,16 +69,17 @@ def head_score(head: Choice) -> str:
 
 
 def rates_as_dict(
+    name: str,
     selected: SentenceCounts,
     of_heads: Mapping[tuple[Choice, Choice], SentenceCounts],
     layer: Choice,
     /,
     **how: object,
 ) -> dict:
-    """The rates of a selected layer and head, and of all (if any), for JSON.
+    """The rates of a selected layer and head, called ``name``, and of all (if any), for JSON.
 
     ``aer`` is of the selected head, ``aer.headN`` and ``aer.average`` of the others of its layer;
-    ``table`` has the rates of all layers.
+    ``heads`` has the rates of all layers.
     """
     layers = list(dict.fromkeys(layer for layer, _ in of_heads))
     if of_heads and isinstance(layer, int) and layer < 0:
@@ -88,10 +89,9 @@ def rates_as_dict(
         of_head = rates(counts, **{**how, "head": head}) if of_layer == layer else {}
         scores |= {head_score(head): of_head["aer"]} if "aer" in of_head else {}
     return {
-        "undefined_sentences": undefined(selected),
-        "table": [
+        "heads": [
             {"layer": of_layer, "head": head, **values(counts)}
             for (of_layer, head), counts in of_heads.items()
         ],
-        "scores": scores_as_dict(scores),
+        "systems": {name: [scores_as_dict(scores)]},
     }

@@ -14,8 +14,9 @@ Intervals are 95 %, over sentences.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -25,12 +26,13 @@ from ...patterns import Band
 from ..corpora.words import Words, words_of
 from ..figures import style
 from ..files.tabular import Grid
+from ..files.writing import write_text
 from ..models import DECODER, ENCODER
 from ..models.attentions import Layer, LayerAttention, SentenceAttention
 from ..models.on_text import ModelOnText
 from ..scores.counts import Score, scores_as_dict
 from .means import RunningMean
-from .tags import UNIVERSAL
+from .tags import UNIVERSAL, tags_of
 
 GATE = "gate"
 #: Of a gate's values; the interval is half of 95 %, over sentences.
@@ -81,9 +83,6 @@ class ModelGates:
             counted = words or f"positions:{row['positions']}"
             found[name] = Score(row["mean"], f"{row['gate']}|branch:{row['branch']}|{counted}")
         return found
-
-    def as_dict(self, tagged_by: str | None = None) -> dict:
-        return {**vars(self), "scores": scores_as_dict(self.scores(tagged_by))}
 
     @property
     def grid(self) -> Grid:
@@ -187,7 +186,37 @@ def _row(place: Place, mean: RunningMean, **about) -> dict:
     return {**vars(place), **about, **numbers}
 
 
-def measure_gates(
+def measure(
+    models: Iterable[ModelOnText],
+    listed: str = "all",
+    *,
+    skip_long: bool = False,
+    tags: Path | None = None,
+    tagger: str | None = None,
+    write_tags: Path | None = None,
+) -> list[ModelGates]:
+    """The gates of models over the sentences that are ``listed``.
+
+    The tags of all sentences are those of a file, or by the ``tagger`` of a language, if any.
+    """
+    found: list[ModelGates] = []
+    of_words: list[list[str]] | None = None  # the same for all models
+    for model in models:
+        if not found:
+            of_words = tags_of(model.sentences.source, model.subwords, tags, tagger)
+            if write_tags:
+                write_text(write_tags, "".join(f"{' '.join(line)}\n" for line in of_words or ()))
+        found.append(of_model(model, model.usable(listed, skip_long=skip_long), of_words))
+    return found
+
+
+def as_dict(models: Sequence[ModelGates], tagged_by: str | None) -> dict:
+    """All of it for JSON; ``tagged_by``: what the tags are from."""
+    systems = {model.name: [scores_as_dict(model.scores(tagged_by))] for model in models}
+    return {"tags": tagged_by, "models": list(map(vars, models)), "systems": systems}
+
+
+def of_model(
     model: ModelOnText, numbers: Sequence[int], tags: Sequence[Sequence[str]] | None = None
 ) -> ModelGates:
     """The gates of a model over these sentences (from 0); ``tags`` are of all sentences."""

@@ -14,14 +14,14 @@ import argparse
 from pathlib import Path
 
 from ...errors import UserError
-from ..alignment.error_rate import count, rates, undefined
+from ..alignment.error_rate import count
 from ..alignment.gold_file import GoldFile, read_alignments
 from ..corpora.link_files import read_lengths
-from ..files.json_files import write_json
-from ..files.writing import check_outputs
-from ..scores.counts import scores_as_dict
 from ..tables.error_rates import rates_table
-from ..tables.printing import FORMATS
+from ..tables.printing import as_terminal, write_table
+from . import outputs
+
+WRITTEN = ("table", "data")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_gold_arguments(parser, required=True)
     add("--source", type=Path, metavar="FILE", help="source sentences, in words")
     add("--target", type=Path, metavar="FILE", help="target sentences, in words")
-    add("--json", type=Path, metavar="FILE", help="write the rates to FILE")
+    outputs.add_write(parser, *WRITTEN)
 
 
 def add_gold_arguments(parser: argparse.ArgumentParser, *, required: bool) -> None:
@@ -46,21 +46,15 @@ def run(args: argparse.Namespace) -> None:
     if (args.source is None) != (args.target is None):
         raise UserError("give both --source and --target, or neither")
     inputs = [*args.alignments, args.gold, args.source, args.target]
-    check_outputs({"--json": args.json}, inputs)
+    outputs.check(args.write, WRITTEN, inputs)
     lengths = read_lengths(args.source, args.target) if args.source else None
     alignments = read_alignments(args.alignments, lengths)
     gold_file = GoldFile(args.gold, args.gold_base, args.gold_reversed)
     gold = gold_file.read(lengths, len(next(iter(alignments.values()))))
     counts = {path: count(links, gold.sentences) for path, links in alignments.items()}
-    if args.json:
-        systems = {
-            name: {
-                "scores": scores_as_dict(rates(of_all)),
-                "undefined_sentences": undefined(of_all),
-            }
-            for name, of_all in counts.items()
-        }
-        write_json(args.json, {**gold_file.as_dict(gold), "systems": systems})
+    table = rates_table(gold, counts)
+    for path in args.write:
+        write_table(path, table, systems=table.systems, **gold_file.as_dict(gold))
     if lengths is None:
         print("links are not checked against the text: that needs --source and --target")
-    print(FORMATS["terminal"](rates_table(gold, counts)), end="")
+    print(as_terminal(table), end="")

@@ -24,12 +24,11 @@ from ..alignment.error_rate import count, rates_as_dict
 from ..alignment.gold_file import GoldFile
 from ..corpora.link_files import write_pharaoh
 from ..corpora.words import words_of
-from ..files.json_files import write_json
-from ..files.writing import atomic_write, check_outputs, say
+from ..files.writing import atomic_write, say
 from ..tables.error_rates import heads_table, rates_table
-from ..tables.printing import FORMATS, grids
-from . import model_flags
-from .aer import add_gold_arguments
+from ..tables.printing import as_terminal, grids, write_table
+from . import model_flags, outputs
+from .aer import WRITTEN, add_gold_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_gold_arguments(parser, required=False)
     text = "error rates of all layers and heads; needs --gold"
     add("--table", action="store_true", help=text)
-    add("--json", type=Path, metavar="FILE", help="write the error rates to FILE")
+    outputs.add_write(parser, *WRITTEN)
     text = "sentences that are too long for the model: an error (default), or no links"
     add("--too-long", choices=("error", "empty"), default="error", help=text)
 
@@ -101,15 +100,15 @@ def run(args: argparse.Namespace) -> None:
     if gold:
         counts = count(found.links, gold.sentences)
         of_heads = {key: count(links, gold.sentences) for key, links in found.of_heads.items()}
-        if args.json:
-            about = {"model": str(args.model), "layer": args.layer, "head": args.head}
-            about |= {"end_symbol": args.end_symbol, "step": args.step}
-            how = {"layer": args.layer, "head": args.head}
-            how |= {"end": args.end_symbol, "step": args.step}
-            content = rates_as_dict(counts, of_heads, selected[0], **how)
-            write_json(args.json, {**gold_file.as_dict(gold), **about, **content})
         name = f"layer {args.layer}, head {args.head}"
-        print(FORMATS["terminal"](rates_table(gold, {name: counts})), end="")
+        table = rates_table(gold, {name: counts})
+        how = {"layer": args.layer, "head": args.head}
+        how |= {"end": args.end_symbol, "step": args.step}
+        content = rates_as_dict(name, counts, of_heads, selected[0], **how)
+        for path in args.write:
+            about = {"model": str(args.model), **how, **gold_file.as_dict(gold)}
+            write_table(path, table, **about, **content)
+        print(as_terminal(table), end="")
         if of_heads:
             ((_, grid),) = grids(heads_table(of_heads))
             print(f"\nAER by layer and head:\n\n{grid.terminal()}")
@@ -130,9 +129,9 @@ def check_arguments(args: argparse.Namespace, checkpoint: Path) -> None:
         raise UserError("nothing to do: give --output FILE, --matrices FILE or --gold FILE")
     if args.gold and args.gold_base is None:
         raise UserError("--gold needs --gold-base: what number does the first word have, 0 or 1?")
-    if (args.table or args.json) and not args.gold:
-        raise UserError("--table and --json are about error rates; they need --gold FILE")
+    if (args.table or args.write) and not args.gold:
+        raise UserError("--table and --write are about error rates; they need --gold FILE")
     if args.matrices and args.matrices.suffix != ".npz":
         raise UserError(f"--matrices {args.matrices}: use a name that ends in .npz")
-    outputs = {"--output": args.output, "--matrices": args.matrices, "--json": args.json}
-    check_outputs(outputs, [checkpoint, args.source, args.target, args.gold])
+    others = {"--output": args.output, "--matrices": args.matrices}
+    outputs.check(args.write, WRITTEN, [checkpoint, args.source, args.target, args.gold], others)

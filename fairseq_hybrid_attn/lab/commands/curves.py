@@ -1,6 +1,6 @@
 """Draw learning curves of one or more training runs: loss and BLEU against updates.
 
-  fairseq-hybrid curves base=base/train.log hysan=hysan/train.log --figure curves.png
+  fairseq-hybrid curves base=base/train.log hysan=hysan/train.log --write curves.png
   fairseq-hybrid curves base=reproduction/runs/…/hysan/table1/base/bleu/seed1 --panels bleu,loss
 
 A run is NAME=FILE; files of one NAME belong together:
@@ -18,9 +18,13 @@ from __future__ import annotations
 
 import argparse
 
+from ..figures import style
+from ..files.json_files import write_json
 from ..tables import curves
 from ..tables.curves import PANELS
 from . import flags, outputs
+
+KINDS = ("data", "figure")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,18 +34,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "what to draw, from top to bottom: loss, nll_loss, bleu, or a score of curve.json "
     text += f"(default: those of {','.join(PANELS)} that exist)"
     add("--panels", type=lambda words: words.split(","), metavar="A,B,…", help=text)
-    outputs.add_outputs(parser)
+    outputs.add_write(parser, *KINDS)
 
 
 def run(args: argparse.Namespace) -> None:
-    outputs.check(args, [path for _, path in args.runs])
+    outputs.check(args.write, KINDS, [path for _, path in args.runs])
     found = curves.read_curves(args.runs)
     drawn = curves.panels(args.panels, found)
     shown = [curve for panel in drawn for curve in panel.curves]
     outputs.write(
-        args,
-        {"curves": [curve.as_dict() for curve in found]},
-        lambda theme: curves.draw(drawn, theme),
+        args.write,
+        data=lambda path: write_json(path, {"curves": [curve.as_dict() for curve in found]}),
+        figure=lambda path: style.save(curves.draw(drawn, args.theme), path),
     )
     print(curves.grid(shown).terminal())
     for line in curves.notes(shown):

@@ -1,8 +1,8 @@
 """Show the mean gates of a model by layer, branch, part of speech and window size.
 
   fairseq-hybrid gates RUN --gen-subset valid --tagger de --write-tags valid.tags \\
-      --figure gates.pdf --json gates.json
-  fairseq-hybrid gates window3.pt window5.pt --data data/mine --figure figure2.pdf
+      --write gates.pdf --write gates.json
+  fairseq-hybrid gates window3.pt window5.pt --data data/mine --write figure2.pdf
 
 The gate of transformer_hybrid_gate is the share of the local branch (0 = only global attention,
 1 = only local attention).  For transformer_hysan with gated sum, it is the mean of each branch's
@@ -17,8 +17,11 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..analysis import tags
-from ..files.writing import write_text
+from ..figures import style
+from ..files.json_files import write_json
 from . import model_flags, outputs
+
+KINDS = ("data", "figure")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,11 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--write-tags", type=Path, metavar="FILE", help="write the tagger's tags, for --tags"
     )
-    outputs.add_outputs(parser)
+    outputs.add_write(parser, *KINDS)
 
 
 def run(args: argparse.Namespace) -> None:
-    from ..analysis.gates import ModelGates, draw, measure_gates  # here: it imports torch
+    from ..analysis.gates import as_dict, draw, measure  # here: it imports torch
 
     if args.tags and args.tagger:
         raise UserError("give one of --tags FILE and --tagger LANGUAGE")
@@ -45,23 +48,20 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("--write-tags needs --tagger LANGUAGE; give both")
     trained = model_flags.named_models(args.models, args.data)
     inputs = [*model_flags.files_of(args, trained), args.tags]
-    outputs.check(args, inputs, {"--write-tags": args.write_tags})
-    models: list[ModelGates] = []
-    of_words: list[list[str]] | None = None  # the same for all models
-    for model in model_flags.on_text(args, trained):
-        if not models:
-            source = model.sentences.source
-            of_words = tags.tags_of(source, model.subwords, args.tags, args.tagger)
-            if args.write_tags:
-                text = "".join(f"{' '.join(line)}\n" for line in of_words or ())
-                write_text(args.write_tags, text)
-        numbers = model.usable(args.sentences, skip_long=args.too_long == "skip")
-        models.append(measure_gates(model, numbers, of_words))
+    outputs.check(args.write, KINDS, inputs, {"--write-tags": args.write_tags})
+    models = measure(
+        model_flags.on_text(args, trained),
+        args.sentences,
+        skip_long=args.too_long == "skip",
+        tags=args.tags,
+        tagger=args.tagger,
+        write_tags=args.write_tags,
+    )
     tagged_by = str(args.tags) if args.tags else args.tagger and f"tagger: {args.tagger}"
     outputs.write(
-        args,
-        {"tags": tagged_by, "models": [gates.as_dict(tagged_by) for gates in models]},
-        lambda theme: draw(models, theme),
+        args.write,
+        data=lambda path: write_json(path, as_dict(models, tagged_by)),
+        figure=lambda path: style.save(draw(models, args.theme), path),
     )
     for gates in models:
         print(gates.name)

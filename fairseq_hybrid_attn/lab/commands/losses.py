@@ -12,22 +12,24 @@ included, in bits per token and single precision.  Word alignments are not read,
 attention adds nothing to the loss.  The whole set counts, while fairseq-train's validation leaves
 out up to seven of the longest sentences (--required-batch-size-multiple).
 
-± is half the 95 % interval over a system's models and over the sentences together.
+± is half the 95 % interval over a system's models and over the sentences together.  A .json has the
+loss of each sentence.
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ...errors import UserError
-from ..files.json_files import write_json
-from ..files.writing import check_outputs, file_identity
+from ..files.writing import file_identity
 from ..scores.counts import Score
 from ..tables.measuring import compared, number_of, table_of
-from ..tables.printing import FORMATS
+from ..tables.printing import as_terminal, write_table
+from . import outputs
 from .flags import add_device, named_path
 from .model_flags import MODEL, add_data
+
+WRITTEN = ("table", "data")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--gen-subset", default="valid", metavar="NAME", help="set of the data (default: valid)")
     add_data(parser)
     add_device(parser)
-    add("--json", type=Path, metavar="FILE", help="the numbers, and the loss of each sentence")
+    outputs.add_write(parser, *WRITTEN)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -46,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
 
     trained = [find_model(path, args.data) for _, path in args.models]
     paths = [model.checkpoint for model in trained]
-    check_outputs({"--json": args.json}, [*paths, *trained[0].binary.glob("*")])
+    outputs.check(args.write, WRITTEN, [*paths, *trained[0].binary.glob("*")])
     for number, path in enumerate(paths):
         if file_identity(path) in map(file_identity, paths[:number]):
             raise UserError(f"{path} is given twice")
@@ -58,7 +60,6 @@ def run(args: argparse.Namespace) -> None:
     rows = [number_of(name, "loss", models) for name, models in systems.items()]
     about = f"{args.gen_subset}: {rows[0].sentences:,} sentences"
     table = compared(table_of(about, {"loss": "loss"}, rows))
-    if args.json:
-        each = {name: [one.as_dict() for one in of.values()] for name, of in systems.items()}
-        write_json(args.json, table.as_dict() | {"models": each})
-    print(FORMATS["terminal"](table), end="")
+    for path in args.write:
+        write_table(path, table, systems=table.systems)
+    print(as_terminal(table), end="")

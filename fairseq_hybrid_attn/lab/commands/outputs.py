@@ -1,57 +1,48 @@
-"""What an analysis writes beside its printed table: a figure, and its data as JSON."""
+"""What a command writes beside what it prints: ``--write FILE``, of a kind that its ending says."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..figures import style
-from ..files.json_files import write_json
-from ..files.writing import check_outputs
+from ..files.writing import ENDINGS, check_written, kind_of
 
 
-def add_outputs(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what to write")
-    add_figure(group)
-    group.add_argument("--json", type=Path, metavar="FILE", help="the data")
-
-
-def add_figure(parser) -> None:
-    """Declare a figure and its theme; ``parser`` may be a group of arguments."""
-    parser.add_argument(
-        "--figure",
+def add_write(parser, *kinds: str) -> None:
+    """Declare files of these of :data:`ENDINGS`; ``parser`` may be a group of arguments."""
+    text = "; ".join(f"{', '.join(ENDINGS[kind])}: the {kind}" for kind in kinds)
+    add = parser.add_argument
+    add(
+        "--write",
         type=Path,
+        action="append",
+        default=[],
         metavar="FILE",
-        help=f"draw it: a file in .{', .'.join(style.FORMATS)}",
+        help=f"{text} (repeatable)",
     )
-    add_theme(parser)
+    if "figure" in kinds:
+        add_theme(parser)
 
 
 def add_theme(parser) -> None:
-    parser.add_argument(
-        "--theme", choices=tuple(style.THEMES), default="light", help="background (default: light)"
-    )
+    text = "background of figures (default: light)"
+    parser.add_argument("--theme", choices=tuple(style.THEMES), default="light", help=text)
 
 
 def check(
-    args: argparse.Namespace,
+    paths: Sequence[Path],
+    kinds: Iterable[str],
     inputs: Iterable[Path | None],
     others: Mapping[str, Path | None] | None = None,
 ) -> None:
-    """Check up front that all files can be written: these, and ``others`` by flag."""
-    check_outputs({"--figure": args.figure, "--json": args.json, **(others or {})}, inputs)
-    check_figure(args)
+    """Check up front that these, and ``others`` by flag, can be written."""
+    check_written(paths, kinds, inputs, others)
+    if any(kind_of(path) == "figure" for path in paths):
+        style.require()
 
 
-def check_figure(args: argparse.Namespace) -> None:
-    if args.figure:
-        style.check_figure(args.figure)
-
-
-def write(args: argparse.Namespace, data: dict, draw: Callable[[str], style.Figure]) -> None:
-    """Write what is requested: the data, the figure in its theme."""
-    if args.json:
-        write_json(args.json, data)
-    if args.figure:
-        style.save(draw(args.theme), args.figure)
+def write(paths: Iterable[Path], **kinds: Callable[[Path], None]) -> None:
+    """Write each file as its kind is written."""
+    for path in paths:
+        kinds[kind_of(path)](path)

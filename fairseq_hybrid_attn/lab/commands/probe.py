@@ -1,6 +1,6 @@
 """Probe a frozen encoder: what can a classifier tell about a sentence from its states?
 
-  fairseq-hybrid probe RUN --task-files SentEval/data/probing --json probing.json
+  fairseq-hybrid probe RUN --task-files SentEval/data/probing --write probing.json
   fairseq-hybrid probe model.pt --task-files probing --tasks SentLen,WC,BShift \\
       --tokens subwords --hidden 100 --dropout 0
 
@@ -22,10 +22,14 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..corpora.tokenisers import KINDS
+from ..figures import style
+from ..files.json_files import write_json
 from ..probing import AS_TRAINED, SUBWORDS, ProbeSettings, results
 from ..probing.tasks import TASKS, find_files, read_task, tasks_named
 from . import model_flags, outputs
 from .flags import positive
+
+WRITTEN = ("data", "figure")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--dropout", default=dropout, metavar="LIST", help=text)
     text, size = "default: %(default)s", settings.batch_size
     add("--batch-size", type=positive, default=size, metavar="N", help=text)
-    outputs.add_outputs(parser)
+    outputs.add_write(parser, *WRITTEN)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -68,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
     tasks = tasks_named(args.tasks.split(","))
     paths = find_files(args.task_files, tasks)
     trained = find_model(args.model, args.data)
-    outputs.check(args, [trained.checkpoint, *paths])
+    outputs.check(args.write, WRITTEN, [trained.checkpoint, *paths])
     # Check all of them before the work, which takes hours.
     files = [read_task(path, task) for path, task in zip(paths, tasks, strict=True)]
     probed = probe_model(
@@ -83,7 +87,11 @@ def run(args: argparse.Namespace) -> None:
         max_tokens=args.max_tokens,
     )
     name = model_flags.names_of([args.model])[0]
-    outputs.write(args, probed, lambda theme: results.draw({name: probed}, theme))
+    outputs.write(
+        args.write,
+        data=lambda path: write_json(path, probed),
+        figure=lambda path: style.save(results.draw({name: probed}, args.theme), path),
+    )
     print(results.grid({"accuracy": probed}).terminal())
     print("\nAccuracy on the test part in per cent; most common class: when always chosen.")
     if args.seeds > 1:

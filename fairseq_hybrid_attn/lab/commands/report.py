@@ -13,8 +13,8 @@ attention maps, gates, heads and learning curves.  Models are compared with the 
 bootstrap, and the sentences that differ most are shown.  The numbers are those of the commands
 score, maps, gates, heads, curves and probe.
 
-The page is one file that needs no network.  --json has all of its numbers except the weights of
-the maps, which `maps --json` writes.
+The page is one file that needs no network.  A .json has all of its numbers except the weights of
+the maps, which `maps` writes.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
 from ..figures import style
 from ..files.json_files import read_written, write_json
-from ..files.writing import check_outputs, write_page
-from . import flags, model_flags
+from ..files.writing import kind_of, write_page
+from . import flags, model_flags, outputs
+
+#: The page is ``report.html`` if no other is named.
+WRITTEN = ("page", "data")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     model_flags.add_models(parser)
     add = parser.add_argument
-    text = "the page (default: report.html)"
-    add("--output", type=Path, default=Path("report.html"), metavar="FILE", help=text)
-    add("--json", type=Path, metavar="FILE", help="its data")
+    outputs.add_write(parser, *WRITTEN)
     text = "sentences with maps, such as 1,5-7 (default: up to three of moderate length)"
     add("--maps", metavar="LIST", help=text)
     model_flags.add_selection(parser)
-    text = "output of `probe --json` for a model; may be repeated"
+    text = "output of `probe --write` for a model; may be repeated"
     named = flags.named_path
     add("--probing", action="append", type=named, metavar="NAME=FILE", default=[], help=text)
     text = "show the numbers of `compare --write FILE` (.json), of all seeds, in place of its own"
@@ -69,8 +70,12 @@ def run(args: argparse.Namespace) -> None:
     logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # some texts come in tokens
     maps_page.require()
     style.require()
+    pages = [path for path in args.write if kind_of(path) == "page"]
+    if len(pages) > 1:
+        raise UserError("--write: name one page")
+    written = args.write if pages else [*args.write, Path("report.html")]
     asked = Request(
-        output=args.output,
+        page=(pages or written)[-1],
         command=tuple(args.command_line),
         subset=args.gen_subset,
         subwords=args.subwords,
@@ -98,13 +103,15 @@ def run(args: argparse.Namespace) -> None:
     subjects = {name: find_subject(trained, asked) for name, trained in models.items()}
     read = [path for subject in subjects.values() for path in subject.files]
     read += [path for _, path in args.probing]
-    check_outputs({"--output": args.output, "--json": args.json}, read)
+    outputs.check(written, WRITTEN, read)
     probing = read_probing(args.probing, subjects)
     comparison = args.comparison and read_written(
         f"--comparison {args.comparison}",
         *(args.comparison, "compare --write FILE.json", lambda content: [*compared(content)]),
     )
     findings = measure(subjects, asked, probing, comparison)
-    if args.json:
-        write_json(args.json, findings.as_dict())
-    write_page(args.output, page(findings))
+    outputs.write(
+        written,
+        data=lambda path: write_json(path, findings.as_dict()),
+        page=lambda path: write_page(path, page(findings)),
+    )

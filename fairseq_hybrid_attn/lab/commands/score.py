@@ -49,12 +49,11 @@ from ..corpora.definition import read_test_sets, slices
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
 from ..figures import style
-from ..files.json_files import write_json
 from ..files.text import read_lines
-from ..files.writing import write_text
+from ..files.writing import kind_of, write_text
 from ..scores import lengths, standard_scores
 from ..scores.comet import Comet
-from ..scores.counts import Score, scores_as_dict
+from ..scores.counts import Score
 from ..scores.generate_output import read_generated, read_texts, warn_if_not_text
 from ..scores.metrics import (
     Metric,
@@ -65,10 +64,13 @@ from ..scores.metrics import (
 )
 from ..scores.statistics import estimate
 from ..tables.by_length import draw_groups, score_by_length
-from ..tables.printing import FORMATS, by_column, write_table, written
+from ..tables.printing import as_terminal, by_column, write_table
 from ..tables.scoring import score_table
 from . import outputs
 from .flags import increasing, path_of_name
+
+#: A figure is of groups by length.  A .json also has the counts of each sentence.
+WRITTEN = ("table", "data", "figure")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -117,11 +119,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "upper limits of all groups but the last, in words (default: 10,20,30,40,50)"
     add("--bounds", type=increasing, default=lengths.BOUNDS, metavar="N,N,…", help=text)
     group = parser.add_argument_group("what to write")
-    outputs.add_figure(group)
-    text = "write the table to a .md, .csv or .json; repeatable"
-    group.add_argument("--write", type=Path, action="append", default=[], metavar="FILE", help=text)
-    text = "of one translation: write the scores to FILE, and the counts of each sentence"
-    group.add_argument("--json", type=Path, metavar="FILE", help=text)
+    outputs.add_write(group, *WRITTEN)
     text = "of one translation: write the scored text to FILE"
     group.add_argument("--hypotheses-out", type=Path, metavar="FILE", help=text)
 
@@ -149,8 +147,8 @@ def run(args: argparse.Namespace) -> None:
         translations, missing = read_generated(args.generated, references, *kinds)
         systems = {str(args.generated): [translations]}
     sets = read_test_sets(args.test_sets, count) if args.test_sets else {}
-    about = f"{count:,} sentences of {args.reference[0]}"
-    table = score_table(about, metrics, systems, references, sets, args.baseline, args.pairs)
+    title = f"{count:,} sentences of {args.reference[0]}"
+    table = score_table(title, metrics, systems, references, sets, args.baseline, args.pairs)
     if args.by_length:
         by_source = args.source and not args.comet  # which reads text that is not tokenised
         side, path = ("source", args.source) if by_source else ("reference", args.reference[0])
@@ -160,34 +158,26 @@ def run(args: argparse.Namespace) -> None:
         of_texts = texts, references, words, args.bounds, side
         table = replace(table, by_length=score_by_length(chosen[0], *of_texts))
     if several:
-        print(FORMATS["terminal"](table), end="")
+        print(as_terminal(table), end="")
     else:
         first = {number.score: number.scores[1] for number in table.numbers}
         if args.hypotheses_out:
             (lines,) = next(iter(systems.values()))
             write_text(args.hypotheses_out, "".join(f"{line}\n" for line in lines))
-        if args.json:
-            content = {
-                **{"scores": scores_as_dict(first), "sentences": count, "missing": missing},
-                **{"target_lang": target, "versions": versions(metrics)},
-                "translations": str(args.generated or args.hypotheses[0][1]),
-                "reference": list(map(str, args.reference)),
-                "parts": {
-                    suffix: [part.start, part.stop] for suffix, part in slices(sets, count).items()
-                },
-            }
-            write_json(args.json, content)
         print_scores(metrics, first, count, missing)
         if table.by_length:
             print(f"\n{by_column(table.by_length).terminal()}")
+    about = {
+        **{"systems": table.systems, "sentences": count, "missing": missing},
+        **{"target_lang": target, "reference": list(map(str, args.reference))},
+        "versions": {name: of for metric in metrics for name, of in metric.versions().items()},
+        "parts": {suffix: [part.start, part.stop] for suffix, part in slices(sets, count).items()},
+    }
     for path in args.write:
-        write_table(path, table)
-    if args.figure and table.by_length:
-        style.save(draw_groups(table.by_length, chosen[0].label, side, args.theme), args.figure)
-
-
-def versions(metrics: Sequence[Metric | Comet]) -> dict[str, str]:
-    return {package: of for metric in metrics for package, of in metric.versions().items()}
+        if table.by_length and kind_of(path) == "figure":
+            style.save(draw_groups(table.by_length, chosen[0].label, side, args.theme), path)
+        else:
+            write_table(path, table, **about)
 
 
 def check_arguments(args: argparse.Namespace) -> None:
@@ -205,19 +195,18 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UserError("--source is for --comet and --by-length")
     if args.comet and len(args.reference) > 1:
         raise UserError("--comet takes one --reference")
-    if args.figure and not args.by_length:
-        raise UserError("--figure needs --by-length")
+    if "figure" in map(kind_of, args.write) and not args.by_length:
+        raise UserError("--write: a figure needs --by-length")
     names, of_one = {name for name, _ in args.hypotheses}, {"--hypotheses-out": args.hypotheses_out}
     if (args.baseline or args.pairs) and len(names) < 2:
         raise UserError("--baseline and --pairs are for several systems")
     if args.baseline and args.baseline not in names:
         raise UserError(f"--baseline {args.baseline}: no --hypotheses has this name")
-    if len(args.hypotheses) > 1 and (args.json or args.hypotheses_out):
-        flag = "--json" if args.json else "--hypotheses-out"
-        raise UserError(f"{flag} is for one translation; --write has the table of several")
+    if len(args.hypotheses) > 1 and args.hypotheses_out:
+        raise UserError("--hypotheses-out is for one translation")
     texts = [path for _, path in args.hypotheses]
     inputs = [args.generated, args.source, *texts, *args.reference, args.test_sets]
-    outputs.check(args, inputs, of_one | written(args.write))
+    outputs.check(args.write, WRITTEN, inputs, of_one)
 
 
 def print_scores(

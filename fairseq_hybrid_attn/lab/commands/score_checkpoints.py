@@ -3,7 +3,7 @@
   fairseq-hybrid score-checkpoints data-bin model --gen-subset valid --reference valid.en \\
       --target-lang en --subwords subword-nmt --tokenizer moses --output model/curve \\
       --generate "--beam 4 --lenpen 0.6"
-  fairseq-hybrid curves mine=train.log mine=model/curve/curve.json --figure curves.png
+  fairseq-hybrid curves mine=train.log mine=model/curve/curve.json --write curves.png
 
 The checkpoints are those of --save-interval-updates (checkpoint_EPOCH_UPDATES.pt); where there
 are none, those of epochs (checkpointEPOCH.pt).  Each is translated by fairseq-generate and scored

@@ -15,6 +15,7 @@ from ..plan.execution import Execution
 from ..plan.plan import Plan, make_plans
 from ..run.devices import Devices
 from ..run.workspace import OwnText, Workspace, make_workspace
+from . import outputs
 from .flags import add_device, add_text, positive
 
 #: More are a seed without its comma.
@@ -208,8 +209,7 @@ def add_own(parser: argparse.ArgumentParser) -> None:
     for flag, (_, _, meaning) in SIZES.items():
         text = f"{meaning} (default: the profile's)"
         group.add_argument(f"--{flag}", type=positive, metavar="N", help=text)
-    text = "write the table to a .md, .csv or .json too, or the page of report, .html; repeatable"
-    group.add_argument("--write", type=Path, action="append", default=[], metavar="FILE", help=text)
+    outputs.add_write(group, "table", "data", "page")
     parser.set_defaults(others=[])  # what follows --
 
 

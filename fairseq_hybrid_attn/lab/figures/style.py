@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure
 
 
-#: Formats by the suffixes of their files.
-FORMATS = ("png", "pdf", "svg")
-
 DOTS_PER_INCH = 150
 
 
@@ -83,13 +80,6 @@ def require() -> None:
         raise UserError(
             f'figures need matplotlib: pip install "fairseq-hybrid-attn[analysis]" ({error})'
         ) from None
-
-
-def check_figure(path: Path) -> None:
-    """Check up front that a figure can be written under this name."""
-    if path.suffix.lower().removeprefix(".") not in FORMATS:
-        raise UserError(f"{path}: a figure's name ends in one of .{', .'.join(FORMATS)}")
-    require()
 
 
 @contextmanager
@@ -163,7 +153,7 @@ def legend_above(axes, handles: list | None = None) -> None:
 
 
 def render(figure: Figure, form: str) -> bytes:
-    """The content of a file in one of :data:`FORMATS`; the same figure gives the same bytes."""
+    """The content of a png, pdf or svg; the same figure gives the same bytes."""
     import matplotlib
 
     # Metadata that would be the time of writing.

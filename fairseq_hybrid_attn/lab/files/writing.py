@@ -6,11 +6,19 @@ import contextlib
 import os
 import secrets
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from ...errors import UserError
+
+#: What --write writes, by the ending of a file's name.
+ENDINGS = {
+    "table": (".md", ".csv"),
+    "data": (".json",),
+    "figure": (".png", ".pdf", ".svg"),
+    "page": (".html",),
+}
 
 #: Bytes of a folder's name.  File systems take 255; some endings are added.
 LONGEST_FOLDER = 240
@@ -25,15 +33,16 @@ def say(line: str) -> None:
         print(f"{line}\n", end="", flush=True)
 
 
-def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None]) -> None:
+def check_outputs(
+    outputs: Mapping[str, Path | Sequence[Path] | None], inputs: Iterable[Path | None]
+) -> None:
     """Check up front that output files, by flag, can be written and overwrite no input.
 
     None, for a flag that is not given, is skipped on both sides.
     """
     taken = {file_identity(path): f"{path} is one of the inputs" for path in inputs if path}
-    for flag, path in outputs.items():
-        if path is None:
-            continue
+    named = {flag: [one] if isinstance(one, Path) else one or [] for flag, one in outputs.items()}
+    for flag, path in ((flag, path) for flag, paths in named.items() for path in paths):
         if path.is_dir():
             raise UserError(f"{flag} {path} is a directory; name a file")
         if path.exists() and not path.is_file():
@@ -48,6 +57,25 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | No
             tempfile.TemporaryFile(dir=Path(os.path.realpath(path)).parent).close()
         except OSError as error:
             raise UserError(f"{flag} {path} cannot be written: {error.strerror}") from error
+
+
+def kind_of(path: Path) -> str:
+    """What a file is, by the ending of its name: one of :data:`ENDINGS`; empty if none is."""
+    ending = path.suffix.lower()
+    return next((kind for kind, endings in ENDINGS.items() if ending in endings), "")
+
+
+def check_written(
+    paths: Sequence[Path],
+    kinds: Iterable[str],
+    inputs: Iterable[Path | None],
+    others: Mapping[str, Path | None] | None = None,
+) -> None:
+    """Check up front the files of --write, of these kinds, and ``others``, by flag."""
+    endings = [ending for kind in kinds for ending in ENDINGS[kind]]
+    if wrong := [path for path in paths if path.suffix.lower() not in endings]:
+        raise UserError(f"--write {wrong[0]}: use a name that ends in {', '.join(endings)}")
+    check_outputs({"--write": paths, **(others or {})}, inputs)
 
 
 def check_for_fairseq(path: Path, marks: str = ":") -> None:

@@ -120,7 +120,7 @@ def probe_model(
     device: str = "cpu",
     max_tokens: int = 4000,
 ) -> dict:
-    """Probe an encoder on tasks: what `probe --json` writes.
+    """Probe an encoder on tasks: what `probe --write` writes.
 
     ``layer`` is a number from 0, or ``last``; ``tokens``: what made the tokens of the files, one of
     ``KINDS``, AS_TRAINED or SUBWORDS; ``seeds``: how many classifiers are trained for a task.

@@ -1,4 +1,4 @@
-"""Results of probing, for one or several models: what `probe --json` writes, tables, a figure."""
+"""Results of probing, for one or several models: what `probe --write` writes, tables, a figure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def notes(models: Mapping[str, dict]) -> list[str]:
 def draw(models: Mapping[str, dict], theme: str = "light") -> style.Figure:
     """Draw bars with the standard deviation over seeds, and a line at the most common class.
 
-    ``models`` are results of `probe --json` by name.
+    ``models`` are results of `probe --write` by name.
     """
     results = {
         task: {name: m["tasks"][task.name] for name, m in models.items() if task.name in m["tasks"]}

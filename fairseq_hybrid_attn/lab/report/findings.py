@@ -48,7 +48,7 @@ class ModelFindings:
         """Plain data for JSON, without maps."""
         return {
             **{key: value for key, value in vars(self).items() if key != "maps"},
-            "gates": self.gates.as_dict() if self.gates else None,
+            "gates": vars(self.gates) if self.gates else None,
             "heads": self.heads.heads,
             "layers": self.heads.layers,
         }
@@ -140,7 +140,7 @@ def translate(
     trained = subject.trained
     command, output = translated(
         *(trained.binary, trained.checkpoint, asked.subset),
-        RunFolder(asked.output.absolute().with_suffix(".translations") / subject.sha256[:16]),
+        RunFolder(asked.page.absolute().with_suffix(".translations") / subject.sha256[:16]),
         languages=trained.languages,
         search=[*subject.search, *flags(skip_invalid_size_inputs_valid_test=asked.skip_long)],
         on_cpu=asked.device == "cpu",
@@ -177,7 +177,7 @@ def read_probing(
 
     for name, subject in subjects.items():
         if path := paths.get(name):
-            written = f"--probing {path}", path, "probe --json", use
+            written = f"--probing {path}", path, "probe --write", use
             found[name] = probed = read_written(*written)
             if probed["model_sha256"] != subject.sha256:
                 raise UserError(

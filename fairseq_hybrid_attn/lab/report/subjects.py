@@ -18,7 +18,7 @@ from ..run.results import read_result
 class Request:
     """What is asked of a report; None: it is found."""
 
-    output: Path  #: the page
+    page: Path
     command: tuple[str, ...] = ()  #: the report's own
     subset: str = "test"
     subwords: str | None = None

@@ -125,7 +125,7 @@ class RunCommands:
             *flags(scores=",".join(scores or all_scores(recipe))),
             *flags(test_sets=corpus.test_sets if named else None),
             *flags(lowercase=recipe.lowercase),
-            *flags(json=folder.score, hypotheses_out=folder.hypotheses),
+            *flags(write=folder.score, hypotheses_out=folder.hypotheses),
         ]
 
     def align(self) -> list[str]:
@@ -137,7 +137,7 @@ class RunCommands:
             *flags(target=gold_file(f"subwords.{recipe.target}")),
             *flags(self.settings.align),
             *self._gold_flags(),
-            *flags(table=True, output=folder.alignment, json=folder.alignment_score),
+            *flags(table=True, output=folder.alignment, write=folder.alignment_score),
             *flags(max_tokens=GENERATE_TOKENS[self.devices.kind]),
             *flags(device="cpu" if self.on_cpu else None),
         ]
@@ -154,7 +154,7 @@ class RunCommands:
             *("fairseq-hybrid", "gates", str(self.folder.model), *flags(user_dir=self.user_dir)),
             *flags(data=self.corpus.path),
             *flags(asked),
-            *flags(json=self.folder.gates, max_tokens=GENERATE_TOKENS[self.devices.kind]),
+            *flags(write=self.folder.gates, max_tokens=GENERATE_TOKENS[self.devices.kind]),
             *flags(device="cpu" if self.on_cpu else None),
         ]
 
@@ -175,7 +175,7 @@ class RunCommands:
             *("fairseq-hybrid", "aer", str(folder.aligned_text / "gold.words")),
             *self._gold_flags(),
             *flags(source=gold_file(f"words.{recipe.source}")),
-            *flags(target=gold_file(f"words.{recipe.target}"), json=folder.alignment_score),
+            *flags(target=gold_file(f"words.{recipe.target}"), write=folder.alignment_score),
         ]
 
     @property

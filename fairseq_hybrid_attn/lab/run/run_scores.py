@@ -52,15 +52,15 @@ def scores_of(folder: RunFolder) -> dict[str, Score]:
 
 
 def read_scores(path: Path) -> dict[str, Score]:
-    """The scores in what `score`, `align`, or (of one) `aer` or `gates` wrote to --json."""
-    content = read_json(path) or {"scores": {}}
-    if "systems" in content:
-        (content,) = content["systems"].values()
-    if "models" in content:
-        (content,) = content["models"]
-    if "scores" not in content:
-        raise UserError(f"{path} is of an older version; delete it")
-    return {name: Score.of_dict(score) for name, score in content["scores"].items()}
+    """The scores in what `score`, `align`, `aer` or `gates` wrote of one system and seed."""
+    content = read_json(path)
+    if content is None:
+        return {}
+    try:
+        ((scores,),) = content["systems"].values()
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise UserError(f"{path} is of an older version; delete it") from None
+    return {name: Score.of_dict(score) for name, score in scores.items()}
 
 
 def error_rates(folder: RunFolder) -> dict[str, Score]:

@@ -10,13 +10,11 @@ from .curves import CHECKPOINTS, LABELS, Curve
 from .measuring import ColumnHead, TableNumbers
 
 
-def check_drawable(plans: list[Plan]) -> None:
-    """Check, before the work, that there is one table, of a kind that can be drawn."""
-    if len(plans) != 1:
-        raise UserError("--figure: draw one table at a time")
-    if not is_drawable(plans[0]):
+def check_drawable(plan: Plan) -> None:
+    """Check, before the work, that the table is of a kind that can be drawn."""
+    if not is_drawable(plan):
         raise UserError(
-            f"--figure: {plans[0].table.name} has columns that are neither learning curves nor "
+            f"no figure: {plan.table.name} has columns that are neither learning curves nor "
             "scores by source length; choose others with --columns"
         )
 
@@ -34,7 +32,7 @@ def draw(plan: Plan, numbers: TableNumbers, theme: str = "light") -> style.Figur
     """Draw the measured numbers of a table (see :func:`check_drawable`)."""
     measured = numbers.measured
     if not measured:
-        raise UserError(f"--figure: nothing in {plan.table.name} is measured yet")
+        raise UserError(f"no figure: nothing in {plan.table.name} is measured yet")
     # The systems' names, if no two rows have the same.
     names = {number.row: number.system for number in measured}
     if not all(names.values()) or len(set(names.values())) < len(names):

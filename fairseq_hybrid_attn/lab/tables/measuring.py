@@ -17,7 +17,7 @@ from ...errors import UserError
 from ..config.paper_tables import Cell, CellName, Column
 from ..files.provenance import trained_on
 from ..plan.plan import Plan
-from ..scores.counts import Score
+from ..scores.counts import Score, scores_as_dict
 from ..scores.statistics import Estimate, difference, estimate
 from .stored_runs import StoredRuns
 
@@ -99,6 +99,15 @@ class TableNumbers:
     @property
     def measured(self) -> list[Number]:
         return [number for number in self.numbers if number.ours]
+
+    @property
+    def systems(self) -> dict[str, list[dict]]:
+        """The scores of each seed of its rows, with the counts of sentences, for JSON."""
+        found: dict[str, dict[int, dict]] = {}
+        for number in self.numbers:
+            for seed, score in number.scores.items():
+                found.setdefault(number.row, {}).setdefault(seed, {})[number.column] = score
+        return {row: list(map(scores_as_dict, of.values())) for row, of in found.items()}
 
     def as_dict(self) -> dict[str, Any]:
         parts: dict[str, Any] = {"columns": list(map(vars, self.columns))}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ...errors import UserError
 from ..files.tabular import Grid
-from ..files.writing import atomic_write
+from ..files.writing import write_text
 from ..run.status import FAILED
 from ..run.training_log import duration
 from ..scores import digits, lower_is_better
@@ -46,38 +45,25 @@ def as_csv(numbers: TableNumbers) -> str:
     return Grid.of([_record(numbers, one) for one in (*numbers.numbers, *numbers.pairs)]).csv()
 
 
-def as_json(numbers: TableNumbers) -> str:
+def as_json(numbers: TableNumbers, **about: object) -> str:
     """Everything; and what is printed: grids and notes."""
     shown = [
         {"title": title, "headings": grid.headings, "rows": grid.rows, "left": grid.left}
         for title, grid in grids(numbers)
     ]
-    content = numbers.as_dict() | {"grids": shown, "notes": [*notes(numbers), numbers.notes]}
+    told = {"grids": shown, "notes": [*notes(numbers), numbers.notes]}
+    content = {**numbers.as_dict(), **told, **about}
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
-FORMATS: dict[str, Callable[[TableNumbers], str]] = {
-    "terminal": as_terminal,
-    "markdown": as_markdown,
-    "csv": as_csv,
-    "json": as_json,
-}
-
-#: What --write writes, by the ending of its name.
-WRITTEN = {".md": "markdown", ".csv": "csv", ".json": "json"}
+_BY_ENDING = {".md": as_markdown, ".csv": as_csv}
 
 
-def written(paths: Iterable[Path], *others: str) -> dict[str, Path]:
-    """The files of --write by flag; a name must end as one of these, or of the ``others``."""
-    endings = (*WRITTEN, *others)
-    if wrong := [path for path in paths if path.suffix not in endings]:
-        raise UserError(f"--write {wrong[0]}: use a name that ends in {', '.join(endings)}")
-    return {f"--write {path}": path for path in paths}
-
-
-def write_table(path: Path, numbers: TableNumbers) -> None:
-    with atomic_write(path) as file:
-        file.write(FORMATS[WRITTEN[path.suffix]](numbers).encode())
+def write_table(path: Path, numbers: TableNumbers, **about: object) -> None:
+    """Write a .md, .csv or .json; only that has what else is said ``about`` the numbers."""
+    ending = path.suffix.lower()
+    text = as_json(numbers, **about) if ending == ".json" else _BY_ENDING[ending](numbers)
+    write_text(path, text)
 
 
 def _page(numbers: TableNumbers, title: str, shown: Callable[[Grid], str]) -> str:

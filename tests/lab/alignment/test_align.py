@@ -13,6 +13,7 @@ import torch
 from cli import TINY, write_corpus
 from fairseq.data import Dictionary
 from refusals import check_command_refusals
+from written import scores_in
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.alignment.forced import strongest
@@ -114,18 +115,18 @@ HEAD = ("--layer", 2, "--head", 3)  # the one that attends to what is written
 @pytest.mark.parametrize("task", ["copy", "reverse"])
 def test_copying_is_the_diagonal_and_backwards_the_other(data, task, capsys):
     gold = ("--gold", f"{task}.gold", "--gold-base", 1, "--table")
-    command(*text(task), *HEAD, "--output", "out", "--json", "out.json", *gold, path=f"{task}.pt")
+    command(*text(task), *HEAD, "--output", "out", "--write", "out.json", *gold, path=f"{task}.pt")
     out, err = capsys.readouterr()
     lengths = [len(line.split()) for line in lines(f"{task}.de")]
     for n, links in zip(lengths, read_pharaoh(data / "out"), strict=True):
         assert links == {(i if task == "copy" else n - 1 - i, i) for i in range(n)}
     result = json.loads((data / "out.json").read_text())
-    scores = result["scores"]
+    scores = scores_in(data / "out.json")
     assert [scores[name]["value"] for name in ("aer", "precision", "recall")] == [0, 100, 100]
     rows = scores["aer"]["counts"]["rows"]
     assert sum(row[0] for row in rows) == sum(row[1] for row in rows) == sum(lengths)
-    assert result["undefined_sentences"] == [3] and "no AER in 1 sentences" in out
-    rates = {(entry["layer"], entry["head"]): entry["aer"] for entry in result["table"]}
+    assert "no AER in 1 sentences" in out and "counted from 1): 3" in out
+    rates = {(entry["layer"], entry["head"]): entry["aer"] for entry in result["heads"]}
     layers, heads = [1, 2, "average"], [1, 2, 3, 4, "average"]
     assert list(rates) == [(layer, head) for layer in layers for head in heads]
     right = {(2, 3), (2, "average"), ("average", 3), ("average", "average")}
@@ -139,16 +140,16 @@ def test_copying_is_the_diagonal_and_backwards_the_other(data, task, capsys):
 
 def test_counts_of_sentences_and_the_selected_layer(data):
     """Of the heads of that layer, wherever it is counted from."""
-    gold = ("--gold", "copy.gold", "--gold-base", 1, "--table", "--json", "j")
+    gold = ("--gold", "copy.gold", "--gold-base", 1, "--table", "--write", "j.json")
     sentences = len(lines("copy.de"))
     for layer, number in ((-2, 1), ("last", 2), ("average", "average")):
         command(*text("copy"), "--layer", layer, *gold)
-        result = json.loads((data / "j").read_text())
-        scores = result["scores"]
+        result = json.loads((data / "j.json").read_text())
+        scores = scores_in(data / "j.json")
         heads = {f"aer.{head}": head for head in ("head1", "head2", "head3", "head4", "average")}
         assert set(scores) == {"aer", "precision", "recall", *heads}
         of_layer = {
-            f"{one['head']}": one["aer"] for one in result["table"] if one["layer"] == number
+            f"{one['head']}": one["aer"] for one in result["heads"] if one["layer"] == number
         }
         for name, head in heads.items():
             assert scores[name]["value"] == of_layer[head.removeprefix("head")]
@@ -168,14 +169,14 @@ def test_sentences_that_are_too_long(data, capsys):
         command("--output", "long")
     assert not list(data.glob("*.tmp")) and not (data / "long").exists()
     Path("one.gold").write_text("".join("1-1\n" if n == 5 else "\n" for n in range(20)))
-    gold = ("--gold", "one.gold", "--gold-base", 1, "--table", "--json", "j")
+    gold = ("--gold", "one.gold", "--gold-base", 1, "--table", "--write", "j.json")
     command("--too-long", "empty", *gold, "--output", "long", "--matrices", "long.npz")
     assert "1 of 20 (sentence 6)" in capsys.readouterr().out
     assert lines("long")[5] == ""
-    result = json.loads((data / "j").read_text())
-    assert len(result["table"]) == 15
-    assert {entry["recall"] for entry in result["table"]} == {0}
-    assert "|sure:1|" in result["scores"]["aer"]["signature"]
+    result = json.loads((data / "j.json").read_text())
+    assert len(result["heads"]) == 15
+    assert {entry["recall"] for entry in result["heads"]} == {0}
+    assert "|sure:1|" in scores_in(data / "j.json")["aer"]["signature"]
     left_out = np.load(data / "long.npz")["5"]
     assert left_out.shape == (60, 61) and not left_out.any()
 
@@ -262,7 +263,7 @@ def test_refusals(data):
             ("--output copy.pt", "copy.pt is one of the inputs"),
             ("--output o --matrices o.txt", "ends in .npz"),
             ("--gold copy.gold", "--gold needs --gold-base"),
-            ("--output o --table", "--table and --json are about error rates"),
+            ("--output o --table", "they need --gold"),
             ("--gold copy.gold --gold-base 1", "has 26 lines, but there are 20 sentences"),
         ],
         *command.split(),

@@ -224,7 +224,7 @@ def test_command(in_data, analyse, capsys):
     analyse(
         "gates",
         *("gate1.pt", "gate2.pt", "--tags", "tags"),
-        *("--json", "gates.json", "--figure", "gates.png"),
+        *("--write", "gates.json", "--write", "gates.png"),
     )
     said = capsys.readouterr()
     assert "left out: sentence 3" in said.err
@@ -238,8 +238,9 @@ def test_command(in_data, analyse, capsys):
     assert counts == {"A": 3, "B": 3}
     # Subwords of the three sentences, and their end symbols.
     assert first["rows"][0]["positions"] == 12
-    assert first["scores"]["gate"]["value"] == first["share"]
-    tagged = first["scores"]["gate.encoder.1.A"]["signature"]
+    (scores,) = written["systems"]["gate1"]
+    assert scores["gate"]["value"] == first["share"]
+    tagged = scores["gate.encoder.1.A"]["signature"]
     assert tagged == "share|branch:local|words:3|tags:tags"
     assert (in_data / "gates.png").read_bytes().startswith(b"\x89PNG")
 
@@ -285,7 +286,7 @@ def test_mistakes(in_data, refuses):
             "gate1.pt --tags ten.tags --source ten.de --target ten.en": "line 5 .*; …",
             "gate1.pt --tags text.de --tagger de": "one of --tags",
             "gate1.pt --write-tags t": "give both",
-            "gate1.pt --tagger de --write-tags t --json t": "--json writes there too",
+            "gate1.pt --tagger de --write-tags t.json --write t.json": "--write writes there too",
             "mma.pt": "has no gates",
             "lstm.pt": "no attention of encoder or decoder",
         },

@@ -134,7 +134,7 @@ def test_command(in_data, analyse, capsys):
     analyse(
         "heads",
         *("M=mma.pt", "H=hysan.pt", "L=lstm.pt"),
-        *("--json", "heads.json", "--figure", "heads.pdf"),
+        *("--write", "heads.json", "--write", "heads.pdf"),
     )
     said = capsys.readouterr()
     assert "L: no encoder attention: LSTMEncoder has no self-attention modules" in said.err
@@ -153,8 +153,7 @@ def test_command(in_data, analyse, capsys):
 
 
 MISTAKES = {
-    "mma.pt --figure f.xyz": "ends in one of",
-    "mma.pt --json text.de": "one of the inputs",
+    "mma.pt --write f.xyz": "ends in .json, .png",
     "mma.pt --gen-subset test": "--gen-subset, --source .*: give one of them",
     "mma.pt mma.pt": r"two models are called '.*/mma'",
     "a=mma.pt a=hysan.pt": "two models are called 'a'",
@@ -179,7 +178,7 @@ def test_too_long_sentences(in_data, analyse, capsys):
         UserError, match="1 sentences are longer .*: sentence 1; name others, or --too-long skip"
     ):
         analyse("heads", *flags)
-    analyse("heads", *flags, "--too-long", "skip", "--json", "long.json")
+    analyse("heads", *flags, "--too-long", "skip", "--write", "long.json")
     (model,) = json.loads((in_data / "long.json").read_text())["models"]
     assert model["heads"][0]["queries"] == 2
     assert "longer than the model takes and are left out" in capsys.readouterr().err

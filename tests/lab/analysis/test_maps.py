@@ -162,7 +162,7 @@ def test_page_is_one_file_that_text_cannot_break():
 
 def expected(analyse, *flags):
     """What the command writes as JSON: of each model, maps of each sentence by unit and kind."""
-    analyse("maps", *flags, "--json", "expected.json")
+    analyse("maps", *flags, "--write", "expected.json")
     models = json.loads(Path("expected.json").read_text())["models"]
     return [[sentence["maps"] for sentence in model["sentences"]] for model in models]
 
@@ -176,7 +176,7 @@ def close(shown, weights):
 def test_page_in_a_browser(in_data, analyse, browser):
     """Every choice shows the numbers that the command writes as JSON; pointing shows them."""
     paths = ("hysan.pt", "nopos.pt", "mma.pt", "lstm.pt")
-    analyse("maps", *paths, "--page", "maps.html")
+    analyse("maps", *paths, "--write", "maps.html")
     models = expected(analyse, *paths)
     shown = Shown(browser, in_data / "maps.html")
     first = models[0][0]["words"]["encoder"]
@@ -243,7 +243,7 @@ def test_page_in_a_browser(in_data, analyse, browser):
 
 
 def test_colours_and_the_second_map(in_data, analyse, browser):
-    analyse("maps", "stock.pt", "--page", "one.html", "--sentences", "1")
+    analyse("maps", "stock.pt", "--write", "one.html", "--sentences", "1")
     light, dark = ["rgb(255, 255, 255)"] * 2, ["rgb(21, 24, 28)"] * 2
     for scheme, first, other in (("light", light, dark), ("dark", dark, light)):
         shown = Shown(browser, in_data / "one.html", scheme)
@@ -320,7 +320,7 @@ def test_compared_models_have_tokens_and_layers_of_their_own():
 def test_a_sentence_that_one_model_cannot_take(in_data, analyse, capsys):
     """The other's map stands alone; no map stands beside that of another sentence."""
     flags = ("--sentences", "1,2", "--too-long", "skip", "--kinds", "encoder")
-    written = ("--json", "two.json", "--figures", "two", "--page", "two.html")
+    written = ("--write", "two.json", "--figures", "two", "--write", "two.html")
     analyse("maps", "mma.pt", "short.pt", *flags, *written)
     models = json.loads(Path("two.json").read_text())["models"]
     numbers = [[one["sentence"] for one in model["sentences"]] for model in models]
@@ -334,7 +334,7 @@ def test_a_sentence_that_one_model_cannot_take(in_data, analyse, capsys):
 
 def test_a_missing_sentence_in_a_browser(in_data, analyse, browser):
     flags = ("mma.pt", "short.pt", "--sentences", "1,2", "--too-long", "skip")
-    analyse("maps", *flags, "--page", "two.html")
+    analyse("maps", *flags, "--write", "two.html")
     _, (short,) = expected(analyse, *flags)
     shown = Shown(browser, in_data / "two.html")
     assert "no such attention" in shown.page.locator(".maps-plot").nth(1).text_content()
@@ -347,7 +347,7 @@ def test_figures_and_data_of_the_command(in_data, analyse):
     analyse(
         "maps",
         *("hysan.pt", "mma.pt", "--sentences", "4", "--figures", "figures"),
-        *("--json", "maps.json", "--kinds", "encoder"),
+        *("--write", "maps.json", "--kinds", "encoder"),
     )
     names = {path.name for path in (in_data / "figures").iterdir()}
     stems = ("encoder.model1", "encoder.model2", "compare")
@@ -363,14 +363,13 @@ def test_figures_and_data_of_the_command(in_data, analyse):
 MISTAKES = {
     "stock.pt": "nothing to do",
     "stock.pt --figures link": "--figures link cannot be made",
-    "stock.pt --page text.de": "one of the inputs",
 }
 
 
 def test_mistakes(in_data, refuses, monkeypatch):
     (in_data / "link").symlink_to("no/where")
     refuses("maps", MISTAKES)
-    for package, flags in (("jinja2", "--page p.html"), ("matplotlib", "--figures f")):
+    for package, flags in (("jinja2", "--write p.html"), ("matplotlib", "--figures f")):
         monkeypatch.setitem(sys.modules, package, None)
         extra = r"pip install \"fairseq-hybrid-attn\[analysis\]\""
         refuses("maps", {f"mma.pt {flags}": extra})
@@ -382,7 +381,7 @@ def test_what_is_wrong_with_a_checkpoint_is_reported(in_data, tmp_path):
 
     def told(problem, data="bin", path="mma.pt"):
         with pytest.raises(UserError, match=problem):
-            main(["maps", path, "--data", str(data), "--subwords", "none", "--json", "x.json"])
+            main(["maps", path, "--data", str(data), "--subwords", "none", "--write", "x.json"])
 
     renamed, cut, lm = (torch.load("mma.pt", weights_only=True) for _ in range(3))
     renamed["cfg"]["model"]["_name"] = "transformer_x"

@@ -17,11 +17,11 @@ from fairseq_hybrid_attn.lab.commands.command_line import main
 TEXT = "--data bin --source text.de --target text.en --subwords subword-nmt --device cpu"
 #: Commands that write a file and print.
 WRITING = {
-    "heads.json": f"heads hysan.pt {TEXT} --json",
-    "gates.json": f"gates hysan.pt {TEXT} --json",
-    "maps.json": f"maps hysan.pt {TEXT} --page maps.html --json",
-    "links.json": f"align hysan.pt {TEXT} --gold gold --gold-base 0 --json",
-    "rates.json": "aer links --gold gold --gold-base 0 --json",
+    "heads.json": f"heads hysan.pt {TEXT} --write",
+    "gates.json": f"gates hysan.pt {TEXT} --write",
+    "maps.json": f"maps hysan.pt {TEXT} --write maps.html --write",
+    "links.json": f"align hysan.pt {TEXT} --gold gold --gold-base 0 --write",
+    "rates.json": "aer links --gold gold --gold-base 0 --write",
     "average.pt": "average hysan.pt --output",
 }
 

@@ -72,14 +72,14 @@ def test_only_the_folder_that_the_user_names_is_imported(theirs, analyse, capsys
     # Once more, from elsewhere and with a slash: it is imported already.
     path = os.path.relpath(theirs)
     capsys.readouterr()
-    analyse("gates", "theirs.pt", "--json", tmp_path / "g.json", "--user-dir", f"{path}/")
+    analyse("gates", "theirs.pt", "--write", tmp_path / "g.json", "--user-dir", f"{path}/")
     (model,) = json.loads((tmp_path / "g.json").read_text())["models"]
     assert {row["gate"] for row in model["rows"]} == {"share"} and model["window"] == 3
-    analyse("maps", "theirs.pt", "--sentences", "1", "--json", tmp_path / "m.json")
+    analyse("maps", "theirs.pt", "--sentences", "1", "--write", tmp_path / "m.json")
     analyse("align", "theirs.pt", "--output", tmp_path / "align")
     analysed.binarise(Path())
     page, text = str(tmp_path / "report.html"), ["--subwords", "none", "--tokenizer", "none"]
-    named = ["--user-dir", str(theirs), "--output", page]  # fairseq-generate is another process
+    named = ["--user-dir", str(theirs), "--write", page]  # fairseq-generate is another process
     main(["report", "theirs.pt", "--data", "bin", "--maps", "1", "--device", "cpu", *text, *named])
     page = Path(page).read_text()
     assert "transformer_of_a_user" in page and "Mean gates" in page

@@ -5,6 +5,7 @@ import json
 import pytest
 from corpora_made import CONFIGS, pairs_of, parts, recipe, sentences, write
 from refusals import check_refusals
+from written import scores_in
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.commands.command_line import main
@@ -74,12 +75,12 @@ def test_scores_of_a_set_are_those_of_its_sentences_alone(tmp_path, monkeypatch,
 
     def score(part=slice(None), sets=None):
         write(tmp_path, "x", pairs[part])
-        flags = "--hypotheses x.de --reference x.en --target-lang en --json json"
+        flags = "--hypotheses x.de --reference x.en --target-lang en --write x.json"
         if sets:
             (tmp_path / "sets").write_text(json.dumps(sets))
             flags += " --test-sets sets"
         main(["score", *flags.split()])
-        found = json.loads((tmp_path / "json").read_text())["scores"]
+        found = scores_in(tmp_path / "x.json")
         rows = {name: one["counts"]["rows"] for name, one in found.items()}
         return {name: (one["value"], one["signature"], rows[name]) for name, one in found.items()}
 

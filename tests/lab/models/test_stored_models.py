@@ -292,7 +292,7 @@ def test_text_for_a_model_of_tokens_is_noted(tmp_path, capsys):
 
 
 def test_maps_of_a_typed_sentence(tmp_path, translator, capsys):
-    written = ["--json", str(tmp_path / "maps.json"), "--page", str(tmp_path / "maps.html")]
+    written = ["--write", str(tmp_path / "maps.json"), "--write", str(tmp_path / "maps.html")]
     main(["maps", str(FIRST), "--sentence", LINE, *written, "--device", "cpu"])
     assert str(tmp_path / "maps.html") in capsys.readouterr().out
     (model,) = json.loads((tmp_path / "maps.json").read_text())["models"]

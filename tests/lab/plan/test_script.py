@@ -1,6 +1,5 @@
 """Runs as shell scripts, which scripts/papers has of the main rows."""
 
-import json
 import os
 import re
 import shlex
@@ -12,6 +11,7 @@ import pytest
 import torch
 from cli import MODULES, environment, run, weights
 from workspaces import TABLE, with_rows, write_configs, write_text
+from written import scores_in
 
 ROOT = Path(__file__).parents[3]
 PAPERS = sorted((ROOT / "scripts/papers").glob("*.sh"))
@@ -134,5 +134,5 @@ def test_a_script_gives_what_reproduce_gives(tmp_path):
     model = weights(folder / "model.pt")
     assert all(map(torch.equal, weights(made / "model.pt").values(), model.values()))
     assert (folder / "test.txt").read_text() == (made / "hypotheses.txt").read_text()
-    bleu = json.loads((made / "score.json").read_text())["scores"]["bleu"]["value"]
+    bleu = scores_in(made / "score.json")["bleu"]["value"]
     assert f"BLEU = {bleu:.2f}" in done.stdout

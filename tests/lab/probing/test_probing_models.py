@@ -257,8 +257,8 @@ def run_probe(corpus, trained):
 
 
 def test_the_command_from_text_to_accuracies(corpus, trained, run_probe, tmp_path, capsys):
-    out, figure, again = (tmp_path / f"out.{end}" for end in ("json", "pdf", "2"))
-    run_probe("--layer", "1", "--json", out, "--figure", figure, tasks="BShift,WC")
+    out, figure, again = (tmp_path / name for name in ("out.json", "out.pdf", "again.json"))
+    run_probe("--layer", "1", "--write", out, "--write", figure, tasks="BShift,WC")
     found = json.loads(out.read_text())
     assert list(found["tasks"]) == ["WC", "BShift"] and found["groups"] == {}
     said = capsys.readouterr()
@@ -280,7 +280,7 @@ def test_the_command_from_text_to_accuracies(corpus, trained, run_probe, tmp_pat
     rows = [line.split("\t") for line in lines(trained / "tasks/bigram_shift.txt")]
     text = "".join(f"{part}\t{label}\t{prepare(words)}\n" for part, label, words in rows)
     (tmp_path / "bigram_shift.txt").write_text(text)
-    own = ["--task-files", tmp_path, "--json", again, "--layer", "1", "--tokens"]
+    own = ["--task-files", tmp_path, "--write", again, "--layer", "1", "--tokens"]
     run_probe(*own, "subwords", data=trained / "bin")
     fits = [json.loads(path.read_text())["tasks"]["BShift"]["classifiers"] for path in (out, again)]
     assert fits[0] == fits[1]

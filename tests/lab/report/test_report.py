@@ -15,6 +15,7 @@ import torch
 from made_runs import manifest
 from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browser``)
 from refusals import check_command_refusals
+from written import scores_in
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.commands.command_line import main
@@ -85,9 +86,8 @@ def data(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for name, flags in {"gate1": "--seeds 2", "mma": "--seeds 1 --end-symbol out"}.items():
-            command(
-                f"probe {name}/average.pt {PROBE} {flags} --task-files tasks --json {name}.probing"
-            )
+            files = f"--task-files tasks --write {name}.probing.json"
+            command(f"probe {name}/average.pt {PROBE} {flags} {files}")
     return folder
 
 
@@ -103,8 +103,8 @@ def whole(data):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(data)
         command(
-            f"report {TWO} {TEXT} --device cpu --maps 1,2,4 --probing mma=mma.probing "
-            "--probing gate1=gate1.probing --output whole.html --json whole.json"
+            f"report {TWO} {TEXT} --device cpu --maps 1,2,4 --probing mma=mma.probing.json "
+            "--probing gate1=gate1.probing.json --write whole.html --write whole.json"
         )
     return read(data / "whole.json"), Page(data / "whole.html")
 
@@ -123,7 +123,7 @@ def theirs(data):
         patch.chdir(data)
         for name in NAMES:
             command(
-                f"score --generated {name}.out/generate-test.txt {SCORED} --json {name}.json "
+                f"score --generated {name}.out/generate-test.txt {SCORED} --write {name}.json "
                 f"--hypotheses-out {name}.en"
             )
     return {name: f"{name}.out/generate-test.txt" for name in NAMES}
@@ -165,7 +165,7 @@ def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, cap
     }.items():
         capsys.readouterr()
         written = "by.json" if "score" in words else "part.json"
-        command(words if "score" in words else f"{words} --json part.json")
+        command(words if "score" in words else f"{words} --write part.json")
         of_parts[words.split()[0]] = read(in_data / written)
         printed = {" ".join(line.split()) for line in capsys.readouterr().out.splitlines()}
         shown = [" ".join(" ".join(row).split()) for table in page.tables[part] for row in table]
@@ -183,7 +183,7 @@ def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, cap
     assert found["models"][1]["gates"] is None
     share = f"{gates['share']:.3f} ± {gates['share_interval']:.3f}"
     assert f"All layers: {share}, window 3." in page.texts["Gates"]
-    command(f"maps {BOTH} --sentences 1,2,4 --page maps.html")
+    command(f"maps {BOTH} --sentences 1,2,4 --write maps.html")
     assert maps_data(in_data / "whole.html") == maps_data(in_data / "maps.html")
 
 
@@ -203,7 +203,7 @@ def test_scores_are_those_of_generate_and_score(in_data, whole, theirs):
     for name in theirs:
         lines = (in_data / f"{name}.en").read_text().splitlines()
         assert [one["translations"][name] for one in found["examples"]] == lines
-        scores = read(in_data / f"{name}.json")["scores"]
+        scores = scores_in(in_data / f"{name}.json")
         for score in names:
             ours = number(found["scores"], name, score)
             value, signature = ours["ours"]["value"], ours["signature"]
@@ -227,7 +227,7 @@ def test_scores_are_those_of_generate_and_score(in_data, whole, theirs):
 
 def test_probing_is_that_of_the_command(data, whole):
     found, page = whole
-    files = {name: read(data / f"{name}.probing") for name in NAMES}
+    files = {name: read(data / f"{name}.probing.json") for name in NAMES}
     assert found["probing"] == files and list(found["probing"]) == ["gate1", "mma"]
     gate1, mma = (one["tasks"]["BShift"] for one in files.values())
     deviation = f"{gate1['accuracy']:.2f} (deviation {gate1['deviation']:.2f})"
@@ -320,7 +320,7 @@ def nasty(tmp_path, monkeypatch, capsys):
 def test_nothing_becomes_markup(nasty, browser, capsys):
     """In sentences, names of models, and folders."""
     command(
-        "report --device cpu --subwords none --tokenizer none --output o.html", f"{NASTY}=lstm.pt"
+        "report --device cpu --subwords none --tokenizer none --write o.html", f"{NASTY}=lstm.pt"
     )
     page = Page(nasty / "o.html")
     assert len(maps_data(nasty / "o.html")[0]["sentences"]) == 2
@@ -491,7 +491,7 @@ def runs(in_data, tmp_path):
 
 def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
     one_sentence = "--sentences 2 --maps 2"  # for speed
-    command(f"report --device cpu {one_sentence} --output o.html --json o.json", *runs)
+    command(f"report --device cpu {one_sentence} --write o.html --write o.json", *runs)
     ours = read(in_data / "o.json")
     names = [*NAMES]
     for name, short in zip(names, SYSTEMS, strict=True):
@@ -499,9 +499,9 @@ def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
         write(in_data / "hyp.en", SYSTEMS[short])
         command(
             "score --hypotheses hyp.en --reference ref.en --target-lang en --lowercase "
-            "--json score.json"
+            "--write score.json"
         )
-        expected = read(in_data / "score.json")["scores"]["bleu"]
+        expected = scores_in(in_data / "score.json")["bleu"]
         score = number(ours["scores"], name, "bleu")
         assert score["ours"]["value"] == pytest.approx(expected["value"], abs=1e-9)
         assert score["signature"] == expected["signature"] and "case:lc" in score["signature"]
@@ -539,14 +539,14 @@ def test_an_exported_model_is_compared_on_the_text_that_is_given(in_data, runs, 
     shutil.copy(runs[0] / "model.pt", model / "model.pt")
     refused = "--gen-subset test: .*exported/bin has no such set; --data DIR names the output of"
     check_command_refusals([(str(model), refused)], "report")
-    words = f"--data {corpus} --sentences 2 --maps 2 --output e.html --json e.json"
+    words = f"--data {corpus} --sentences 2 --maps 2 --write e.html --write e.json"
     command(f"report {model} {words}")
     assert read(in_data / "e.json")["about"].endswith("test set of ldc.en-zh: 4 sentences")
 
 
 def test_mistakes(in_data, tmp_path, monkeypatch):
     (in_data / "text.json").write_text('{"tasks": {"BShift": {"accuracy": 1}}}')
-    half = read(in_data / "mma.probing")
+    half = read(in_data / "mma.probing.json")
     del half["layer"]
     (in_data / "half.json").write_text(json.dumps(half))
     (in_data / "compared.json").write_text('{"grids": [{"title": "t"}], "notes": []}')
@@ -560,14 +560,14 @@ def test_mistakes(in_data, tmp_path, monkeypatch):
         (f"{model} --reference three.en", "three.en has 3 lines, but test has 4"),
         (f"{model} --data tasks", "tasks has neither manifest.json nor dictionaries"),
         (f"{model} --gen-subset none", "--gen-subset none: .*bin has no such set"),
-        (f"{model} --probing x=gate1.probing", "--probing x=…: there is no such model"),
-        (f"{model} --probing mma=gate1.probing", other),
+        (f"{model} --probing x=gate1.probing.json", "--probing x=…: there is no such model"),
+        (f"{model} --probing mma=gate1.probing.json", other),
         (f"{model} --probing mma=text.json", "text.json was not written by `probe"),
         (f"{model} --probing mma=half.json", "half.json was not written by `probe"),
         (f"{model} --comparison compared.json", "compared.json was not written by `compare"),
         (f"{model} --maps 9", "--maps 9: 9 is not within"),
-        (f"{model} --json report.html", "--output writes there too"),
-        (f"{model} --json mma/average.pt", "one of the inputs"),
+        (f"{model} --write a.html --write b.html", "name one page"),
+        (f"{model} --write mma/average.pt", "ends in .html, .json"),
     ]
     with monkeypatch.context() as patch:  # all of it is told before hours of work
         patch.setattr("fairseq_hybrid_attn.lab.report.findings.translated", None)
@@ -595,12 +595,12 @@ def test_models_that_cannot_be_looked_at_like_the_others(in_data, monkeypatch):
         monkeypatch.setitem(analysed.MODELS, name, (arch, [*settings, *flags]))
         make_model(in_data, name)
     with pytest.raises(UserError, match="tight.*2 sentences are longer than the model takes"):
-        command(f"report tight/average.pt {SPLIT} --device cpu --output no.html")
-    skipped = "--too-long skip --output t.html --json t.json"
+        command(f"report tight/average.pt {SPLIT} --device cpu --write no.html")
+    skipped = "--too-long skip --write t.html --write t.json"
     command(f"report tight=tight/average.pt {SPLIT} --device cpu {skipped}")
     lines = [one["translations"]["tight"] for one in read(Path("t.json"))["examples"]]
     assert lines[0] == lines[3] == "" != lines[1]
-    command(f"report m=mma/average.pt blind=blind/average.pt {TEXT} --output w.html")
+    command(f"report m=mma/average.pt blind=blind/average.pt {TEXT} --write w.html")
     text = Page(in_data / "w.html").texts["Heads and branches"]
     assert "blind has no attention" in text
     assert not (in_data / "no.html").exists()

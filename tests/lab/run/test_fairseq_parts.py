@@ -69,7 +69,7 @@ def test_the_folder_translates_as_fairseq_does(place, exported):
 
 def test_all_commands_take_the_folder(place, exported, monkeypatch):
     monkeypatch.chdir(place)
-    main("maps baseline --sentence Hund. --page maps.html --device cpu".split())
+    main("maps baseline --sentence Hund. --write maps.html --device cpu".split())
     assert (place / "maps.html").is_file()
     main("prepare --like baseline --text text --output prepared".split())
     ours = read_lines(place / "prepared/subwords/train.de")

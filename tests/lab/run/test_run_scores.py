@@ -11,22 +11,14 @@ from fairseq_hybrid_attn.lab.scores.counts import Score, scores_as_dict
 SCORES = {"bleu": Score(30.0, "nrefs:1"), "gate.encoder.1": Score(0.5, "share|branch:local")}
 
 
-@pytest.mark.parametrize(
-    "wrap",
-    [
-        lambda content: content,
-        lambda content: {"systems": {"gold.align": content}},
-        lambda content: {"tags": None, "models": [content]},
-    ],
-    ids=["score", "aer", "gates"],
-)
-def test_scores_are_read_as_they_were(tmp_path, wrap):
-    (tmp_path / "x.json").write_text(json.dumps(wrap({"scores": scores_as_dict(SCORES)})))
+def test_scores_are_read_as_they_were(tmp_path):
+    content = {"systems": {"x": [scores_as_dict(SCORES)]}, "sentences": 4}
+    (tmp_path / "x.json").write_text(json.dumps(content))
     assert read_scores(tmp_path / "x.json") == SCORES
+    assert read_scores(tmp_path / "none.json") == {}
 
 
-def test_gates_without_scores_are_not_taken_for_none(tmp_path):
+def test_a_file_of_another_version_is_not_taken_for_none(tmp_path):
     (tmp_path / "gates.json").write_text('{"tags": null, "models": [{"rows": [], "share": 0.5}]}')
     with pytest.raises(UserError, match=r"gates\.json.*delete it"):
         read_scores(tmp_path / "gates.json")
-    assert read_scores(tmp_path / "none.json") == {}

@@ -163,7 +163,7 @@ def test_mistakes_are_reported(folder):
         "--source short": "the source: 3 lines, but",
     }
     check_command_refusals(mistakes.items(), "score", "--by-length", *FILES, *SYSTEMS)
-    check_command_refusals([("--figure x.png", "--by-length")], "score", *FILES[2:], *SYSTEMS)
+    check_command_refusals([("--write x.png", "--by-length")], "score", *FILES[2:], *SYSTEMS)
 
 
 def test_wrong_values_are_refused(capsys):

@@ -16,6 +16,7 @@ from refusals import check_command_refusals, check_refusals
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 from sacrebleu_command import sacrebleu_command
+from written import scores_in
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.commands.command_line import main
@@ -68,9 +69,9 @@ def folder(tmp_path, monkeypatch):
 
 def score(*arguments, lang="en", reference="ref.txt"):
     texts = [reference] if isinstance(reference, str) else reference
-    flags = ["--reference", *texts, "--target-lang", lang, "--json", "score.json"]
+    flags = ["--reference", *texts, "--target-lang", lang, "--write", "score.json"]
     main(["score", *flags, *arguments])
-    return json.loads(Path("score.json").read_text())
+    return json.loads(Path("score.json").read_text()) | {"scores": scores_in("score.json")}
 
 
 def bleu(*arguments, **settings):
@@ -293,7 +294,7 @@ def test_refusals():
     write("twice.txt", ["S-0\tx", "H-0\t-1\tx", "D-0\t-1\tx", "P-0\t-1", "", "S-0\tx"])
     write("apart.txt", ["H-0\t-0.1\tx", "H-1\t-0.1\tx", "H-0\t-0.1\tx"])
     write("old.json", ["kept"])
-    command = ["score", "--reference", "ref.txt", "--target-lang", "en", "--json", "old.json"]
+    command = ["score", "--reference", "ref.txt", "--target-lang", "en", "--write", "old.json"]
     text = "--hypotheses hyp.txt"
     check_command_refusals(
         [
@@ -310,7 +311,6 @@ def test_refusals():
             (f"{text} --target-lang de --scores wat_bleu", "into ja and en, not into de"),
             (f"{text} --comet model", "--comet needs --source"),
             (f"{text} --source ref.txt", "--source is for --comet and --by-length"),
-            (f"{text} --hypotheses ./hyp.txt --json x", "--json is for one translation"),
             (f"{text} {text}", "hyp.txt is given twice"),
             (f"{text} --baseline other", "--baseline and --pairs are for several"),
             (f"{text} --comet m --source ref.txt --reference ref.txt ref.txt", "takes one --ref"),
@@ -319,8 +319,7 @@ def test_refusals():
                 "reference 2: 3 lines, but the reference has 4",
             ),
             ("--hypotheses three.txt", "three.txt: 3 lines, but the reference has 4"),
-            (f"{text} --json ref.txt", "--json ref.txt: ref.txt is one of the inputs"),
-            (f"{text} --hypotheses-out ./hyp.txt", "is one of the inputs"),
+            (f"{text} --hypotheses-out ref.txt", "ref.txt is one of the inputs"),
         ],
         *command,
     )

@@ -184,14 +184,14 @@ RUNS = ["a=a.log", "a=a.json", "b b=b.log"]
 
 
 def curves(*arguments, runs=RUNS):
-    main(["curves", *runs, "--json", "out.json", *arguments])
+    main(["curves", *runs, "--write", "out.json", *arguments])
     with open("out.json") as file:
         found = json.load(file)["curves"]
     return {(c["run"], c["what"], c["source"], c["subset"]): c for c in found}
 
 
 def test_files_of_a_name_are_one_run(runs, capsys):
-    found = curves("--figure", "out.png")
+    found = curves("--write", "out.png")
     assert (runs / "out.png").read_bytes().startswith(b"\x89PNG")
     logged = "loss training train, loss validation valid, bleu validation valid".split(", ")
     scored = "loss validation valid1, bleu checkpoints valid, aer checkpoints valid".split(", ")
@@ -235,7 +235,6 @@ def test_mistakes_are_reported(runs, capsys):
         "a=broken.json": "its curve is invalid",
         "a=.": "is not a run's folder",
         "a=a.log --panels aer": "there are loss, bleu",
-        "a=a.log --json a.log": "one of the inputs",
     }
     check_command_refusals(mistakes.items(), "curves")
     (runs / "dropout=0.3").mkdir()

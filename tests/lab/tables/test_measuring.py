@@ -42,7 +42,7 @@ def test_a_number_is_the_mean_over_seeds_beside_the_papers_and_the_baseline(shar
 
 
 def test_groups_are_scored_as_separate_corpora(made):
-    cells = made.cells("toy/lengths", "--figure", "f.png")
+    cells = made.cells("toy/lengths", "--write", "f.png")
     bounds = {"short": (0, 5), "middle": (5, 9), "long": (9, 99), "all": (0, 99)}
     for row in ("plain", "ours"):
         hypotheses = read_lines(made.run(row).folder.hypotheses)
@@ -139,13 +139,13 @@ def test_runs_of_other_code_or_versions_are_told(made):
 
 
 def test_figures_are_of_tables_that_are_curves_or_lengths(made):
-    curves = ("--columns", "bleu_curve,loss_curve", "--figure", "c.svg", "--theme", "dark")
+    curves = ("--columns", "bleu_curve,loss_curve", "--write", "c.svg", "--theme", "dark")
     made.hybrid("table", "toy/curves", *curves)
     assert (made.folder / "c.svg").read_text().startswith("<?xml")
     cases = {
-        "toy/curves --figure x.png": "choose others with --columns",
-        "toy/curves toy/lengths --figure x.png": "one table at a time",
-        "toy/curves ours --columns bleu_curve --figure x.png": "is measured yet",
+        "toy/curves --write x.png": "choose others with --columns",
+        "toy/curves toy/lengths --write x.png": "one table at a time",
+        "toy/curves ours --columns bleu_curve --write x.png": "is measured yet",
         "toy/curves --columns ter": "its columns are: bleu bleu_curve",
         "plain toy/curves": "name a table first",
         "toy/curves toy/lengths --columns short": "its columns are: bleu bleu_curve",

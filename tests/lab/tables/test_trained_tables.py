@@ -1,7 +1,6 @@
 """Tables of systems that are trained from a text to the printed numbers: curves, gates, AER."""
 
 import csv
-import io
 import json
 import re
 import shutil
@@ -11,6 +10,7 @@ import sacrebleu
 from cli import USER_DIR, run
 from made_runs import read_lines, write_lines
 from workspaces import RECIPE, SETTINGS, write_configs, write_text
+from written import scores_in
 
 from fairseq_hybrid_attn.lab.run.training_log import read_log
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
@@ -106,8 +106,11 @@ def reproduced(place):
 def cells(reproduced):
     """The printed tables, by row, column and point of a curve."""
     names = ("toy/figure1", "toy/table1")
-    printed = [hybrid(reproduced, "table", name, "--format", "csv").stdout for name in names]
-    found = [cell for text in printed for cell in csv.DictReader(io.StringIO(text))]
+    found = []
+    for name in names:
+        hybrid(reproduced, "table", name, "--write", "table.csv")
+        with open(reproduced / "table.csv", newline="") as file:
+            found += csv.DictReader(file)
     return {(cell["row"], cell["column"], cell["at"]): cell for cell in found}
 
 
@@ -140,17 +143,17 @@ def test_error_rates_are_those_of_the_users_own_gold_file(reproduced, cells):
     rows = {"plain": "gold.align", "taught": "gold.align", "aligner": "text/gold.words"}
     for row, links in rows.items():
         found = run_folder(reproduced, row) / links
-        run("fairseq-hybrid", "aer", found, *gold, *sides, "--json", out, cwd=reproduced)
-        (rates,) = read(out)["systems"].values()
-        assert number(cells, row, "aer") == near(rates["scores"]["aer"]["value"])
+        run("fairseq-hybrid", "aer", found, *gold, *sides, "--write", out, cwd=reproduced)
+        rate = scores_in(out)["aer"]["value"]
+        assert number(cells, row, "aer") == near(rate)
     # Of the aligner, by which each word is always translated by the same one:
-    assert rates["scores"]["aer"]["value"] < 5
+    assert rate < 5
     assert cells["aligner", "aer", ""]["updates"] == "0"
     assert cells["plain", "aer", ""]["p"] == ""
     for row in ("taught", "head2", "average", "aligner"):
         assert 0 <= float(cells[row, "aer", ""]["p"]) <= 1 and cells[row, "aer", ""]["half"]
     # Heads and their average are rows.
-    entries = read(run_folder(reproduced, "plain") / "alignment.json")["table"]
+    entries = read(run_folder(reproduced, "plain") / "alignment.json")["heads"]
     heads = {(entry["layer"], entry["head"]): entry["aer"] for entry in entries}
     assert len(heads) == 2 * 5  # one layer and the mean of layers, 4 heads and their mean
     for row, head in {"plain": 4, "head2": 2, "average": "average"}.items():
@@ -174,7 +177,7 @@ def test_scores_are_those_of_the_run(reproduced, cells):
     assert [point["updates"] for point in content["curve"]] == [60]  # not 30, a checkpoint as well
     hypotheses = read_lines(folder / "curve/60/hypotheses.txt")
     expected = {
-        "aer": read(folder / "curve/60/alignment.json")["scores"]["aer"]["value"],
+        "aer": scores_in(folder / "curve/60/alignment.json")["aer"]["value"],
         "bleu": sacrebleu.corpus_bleu(hypotheses, [read_lines(text / "valid.en")]).score,
         "loss": losses["valid"][60]["loss"],
     }
@@ -257,8 +260,8 @@ def test_losses_by_sentence_add_up_to_those_of_fairseq(reproduced):
         said = run(*validate, "--path", model, *how, "--max-tokens", 300, cwd=reproduced)
         (loss,) = re.findall(r"valid on .* loss ([0-9.]+) ", said.stdout + said.stderr)
         command = ("fairseq-hybrid", "losses", f"{row}={model}", "--device", "cpu")
-        run(*command, "--json", out, cwd=reproduced)
-        (found,) = read(out)["models"][row]
+        run(*command, "--write", out, cwd=reproduced)
+        found = scores_in(out)["loss"]
         assert len(found["counts"]["rows"]) == 20
         assert found["value"] == pytest.approx(float(loss), abs=6e-4)
 

@@ -39,7 +39,7 @@ def test_train_average_generate_score(trained, corpus, tmp_path):
     reference = corpus.parent / "test.en"
     flags = ["--generated", "generated.txt", "--reference", reference, "--missing", "empty"]
     flags += ["--subwords", "none", "--tokenizer", "none", "--target-lang", "en"]
-    scored = run("fairseq-hybrid", "score", *flags, "--json", "score.json", cwd=tmp_path)
+    scored = run("fairseq-hybrid", "score", *flags, "--write", "score.json", cwd=tmp_path)
     assert "BLEU" in scored.stdout and "nrefs:1|case:mixed" in scored.stdout
     assert json.loads((tmp_path / "score.json").read_text())["sentences"] == 20
 

@@ -206,7 +206,7 @@ def test_no_command_runs_a_setting(trained, corpus, tmp_path):
     assert told in done.stderr and "Traceback" not in done.stderr
     for command in (
         ("average", "--output", "average.pt", "bad.pt", trained.checkpoint),
-        ("heads", "bad.pt", "--data", corpus, "--subwords", "none", "--json", "o.json"),
+        ("heads", "bad.pt", "--data", corpus, "--subwords", "none", "--write", "o.json"),
     ):
         done = run("fairseq-hybrid", *command, cwd=tmp_path, expect=1)
         assert told in done.stderr

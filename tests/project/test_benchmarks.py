@@ -65,9 +65,3 @@ def test_other_toolkits_are_timed_where_they_are_installed(tmp_path):
         left_out = re.search(rf"^{toolkit}.* is left out", done.stderr, re.MULTILINE)
         assert any(name.startswith(toolkit) for name in parameters) != bool(left_out)
     assert "| torch.nn.Transformer " in done.stdout
-
-
-def test_wrong_names_are_refused():
-    done = run("operators")
-    assert done.returncode == 1
-    assert "operators: use step, generation, others" in done.stderr

@@ -138,7 +138,7 @@ PLANS = [
     (MarianMTModel, "cross", AttentionPlan(), "cross: patterns are for encoder"),
     (MarianMTModel, "decoder", AttentionPlan(), "looks ahead"),
     (MarianMTModel, "encoder", AttentionPlan(((PAST,) * 3,)), "3 patterns for 4 heads"),
-    (BertModel, "encoder", AttentionPlan(TWICE, Concat), "only Sum and Gates"),
+    (BertModel, "encoder", AttentionPlan(TWICE, Concat), "only Sum"),
     (BertModel, "encoder", NARROW, "squeeze_ratio=64 .* a divisor of the width, 32"),
     (BertModel, "decoder", AttentionPlan(((PAST,),)), "found no self-attention"),
 ]

@@ -72,7 +72,6 @@ def test_version_suggestion_and_completion(capsys):
     assert f"torch {version('torch')}" in printed.split("\n")[0]
     subprocess.run(["bash", "-n"], input=printed.partition("\n")[2], text=True, check=True)
     assert "--subword-size" in printed
-    for word, said in (("reprodcue", "did you mean reproduce?"), ("xyz", "--help lists")):
-        with pytest.raises(SystemExit) as end:
-            main([word])
-        assert end.value.code == 2 and said in capsys.readouterr().err
+    with pytest.raises(SystemExit) as end:
+        main(["reprodcue"])
+    assert end.value.code == 2 and "did you mean reproduce?" in capsys.readouterr().err

@@ -44,27 +44,6 @@ def test_train_average_generate_score(trained, corpus, tmp_path):
     assert json.loads((tmp_path / "score.json").read_text())["sentences"] == 20
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "arch, flags",
-    {
-        "transformer_hybrid_gate": [],
-        "transformer_localness": [],
-        "transformer_lstm_on_top": ["--encoder-lstm-layers", 1, "--decoder-lstm-layers", 2],
-    }.items(),
-)
-def test_train_resume_generate(arch, flags, corpus, tmp_path):
-    for updates in (2, 4):
-        train(corpus, "model", arch, *flags, "--max-update", updates, cwd=tmp_path)
-    checkpoint = tmp_path / "model" / "checkpoint_last.pt"
-    state = torch.load(checkpoint, weights_only=True)
-    assert state["optimizer_history"][-1]["num_updates"] == 4
-    for flag, value in zip(flags[::2], flags[1::2], strict=True):
-        assert state["cfg"]["model"][flag[2:].replace("-", "_")] == value
-    generated = generate(corpus, checkpoint, SKIP, "--print-alignment", cwd=tmp_path)
-    assert len(lines(generated, "H")) == HYPOTHESES
-
-
 def test_a_new_process_computes_the_same_probabilities(trained, corpus, tmp_path, monkeypatch):
     """fairseq-generate scores the references as the model does here.
 
@@ -95,25 +74,10 @@ def test_a_new_process_computes_the_same_probabilities(trained, corpus, tmp_path
             assert found == pytest.approx(expected.tolist(), abs=2e-4)
 
 
-def test_interactive_from_the_checkpoint_alone(trained, corpus, tmp_path):
-    """It translates each sentence alone as fairseq-generate does in batches."""
-    beam = ("--beam", 3, "--max-len-a", 0, "--max-len-b", 12)
-    expected = lines(generate(corpus, trained.checkpoint, SKIP, *beam, cwd=tmp_path), "H")
-    numbers = [n for n in expected if n < 8]  # an empty line among them
-    sources = (corpus.parent / "test.de").read_text().split("\n")
-    interactive = run(
-        *("fairseq-interactive", corpus, "--user-dir", USER_DIR, "--path", trained.checkpoint),
-        *("--cpu", *beam, "-s", "de", "-t", "en"),
-        cwd=tmp_path,
-        stdin="".join(f"{sources[n]}\n" for n in numbers),
-    )
-    found = lines(interactive, "H")
-    assert [found[i] for i in range(len(numbers))] == [expected[n] for n in numbers]
-
-
 @pytest.mark.slow
 def test_named_sizes_under_hydra(corpus, tmp_path):
-    """fairseq-hydra-train builds the named size, and fairseq-generate reads its checkpoint."""
+    """fairseq-hydra-train builds the named size, and fairseq-generate reads its checkpoint; a
+    setting without effect is refused."""
     (tmp_path / "small.yaml").write_text(f"""
 common: {{user_dir: {USER_DIR}, cpu: true}}
 task: {{_name: translation, data: {corpus}, max_source_positions: 40, max_target_positions: 40}}
@@ -133,6 +97,9 @@ checkpoint: {{save_dir: {tmp_path}/model}}
     assert model.encoder.embed_tokens.embedding_dim == 256
     assert len(model.encoder.layers[0].self_attn.branches) == 2
     generate(corpus, checkpoint, SKIP, "--beam", 2, cwd=tmp_path)
+    typed = ("+model.branch_fusion=sum", "+model.squeeze_ratio=4")
+    done = run("fairseq-hydra-train", *flags, *typed, cwd=tmp_path, expect=1)
+    assert "--branch-fusion gated-sum" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_checkpoints_pass_between_numpy_1_and_2(tmp_path):

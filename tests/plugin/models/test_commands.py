@@ -1,6 +1,5 @@
 """The real command lines, on text with awkward lines."""
 
-import json
 import math
 import re
 import subprocess
@@ -25,30 +24,13 @@ def lines(done: subprocess.CompletedProcess, kind: str) -> dict[int, str]:
     return {int(line[2 : line.index("\t")]): line.split("\t")[-1] for line in found}
 
 
-def test_train_average_generate_score(trained, corpus, tmp_path):
-    """From the checkpoint alone, without flags of the model."""
-    settings = torch.load(trained.checkpoint, weights_only=True)["cfg"]["model"]
-    assert settings["encoder_branches"] == "global,fw,bw,l5"  # it holds the defaults as well
-    assert (settings["squeeze_ratio"], settings["encoder_embed_dim"]) == (4, 16)
-    averaged = ["--last-updates", 2, "--output", "average.pt", trained.folder]
-    run("fairseq-hybrid", "average", *averaged, cwd=tmp_path)
-    generated = generate(corpus, "average.pt", SKIP, cwd=tmp_path)
-    assert len(lines(generated, "H")) == HYPOTHESES
-
-    (tmp_path / "generated.txt").write_text(generated.stdout)
-    reference = corpus.parent / "test.en"
-    flags = ["--generated", "generated.txt", "--reference", reference, "--missing", "empty"]
-    flags += ["--subwords", "none", "--tokenizer", "none", "--target-lang", "en"]
-    scored = run("fairseq-hybrid", "score", *flags, "--json", "score.json", cwd=tmp_path)
-    assert "BLEU" in scored.stdout and "nrefs:1|case:mixed" in scored.stdout
-    assert json.loads((tmp_path / "score.json").read_text())["sentences"] == 20
-
-
 def test_a_new_process_computes_the_same_probabilities(trained, corpus, tmp_path, monkeypatch):
-    """fairseq-generate scores the references as the model does here.
+    """fairseq-generate scores the references as the model does here, from a checkpoint alone.
 
     The patterns of the second model are only in its settings.
     """
+    settings = torch.load(trained.checkpoint, weights_only=True)["cfg"]["model"]
+    assert settings["encoder_branches"] == "global,fw,bw,l5"  # it holds the defaults as well
     flags = [*analysed.TINY, "--head-patterns", "backward,local", "--local-window", "2"]
     monkeypatch.setitem(analysed.MODELS, "mma", ("transformer_mma", flags))
     analysed.save(corpus.parent, "mma")

@@ -32,6 +32,9 @@ WRONG = {
         ({"head_patterns": "global,local,local"}, "--head-patterns", "4 heads"),
         ({"local_window": -1}, "--local-window -1", "1 or more"),
         ({"encoder_xformers_att_config": "{}"}, "--encoder-xformers", "leave"),
+        ({"compile": True, "checkpoint_activations": True}, "--compile", "checkpoint-activations"),
+        ({"relative_positions": "learned"}, "--relative-positions learned", "rotary"),
+        ({"relative_positions": "rotary", "encoder_embed_dim": 20}, "--relative-pos", "rotary"),
     ],
     "transformer_hybrid_gate": [
         ({"hybrid_fusion": "add"}, "--hybrid-fusion add", "concat"),

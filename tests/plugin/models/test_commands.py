@@ -29,16 +29,16 @@ def test_a_new_process_computes_the_same_probabilities(trained, corpus, tmp_path
 
     The patterns of the second model are only in its settings.
     """
-    settings = torch.load(trained.checkpoint, weights_only=True)["cfg"]["model"]
+    settings = torch.load(trained, weights_only=True)["cfg"]["model"]
     assert settings["encoder_branches"] == "global,fw,bw,l5"  # it holds the defaults as well
     flags = [*analysed.TINY, "--head-patterns", "backward,local", "--local-window", "2"]
     monkeypatch.setitem(analysed.MODELS, "mma", ("transformer_mma", flags))
     analysed.save(corpus.parent, "mma")
-    for checkpoint in (trained.checkpoint, corpus.parent / "mma.pt"):
+    for checkpoint in (trained, corpus.parent / "mma.pt"):
         printed = lines(generate(corpus, checkpoint, SKIP, "--score-reference", cwd=tmp_path), "P")
         (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)])
         model.eval()
-        if checkpoint != trained.checkpoint:
+        if checkpoint != trained:
             heads = (PAST, PAST, local(2), local(2))
             assert all(layer.self_attn.branches == (heads,) for layer in model.encoder.layers)
         text = (corpus.parent / "test.de").read_text().split("\n")

@@ -108,7 +108,7 @@ def test_generate_with_prefix_and_alignment(trained, corpus, tmp_path):
     """The scores follow from the words' log-probabilities, which are printed to four digits."""
     flags = ("--task", "translation_gnmt", "--prefix-size", 2, "--print-alignment", "hard")
     flags += ("--gen-subset", "test1", "--beam", 3, "--nbest", 2)
-    done = generate(corpus, trained.checkpoint, *flags, "--gnmt-lenpen", 1.7, cwd=tmp_path)
+    done = generate(corpus, trained, *flags, "--gnmt-lenpen", 1.7, cwd=tmp_path)
     targets = (corpus.parent / "easy.en").read_text().splitlines()
     found = {}
     printed = re.findall(r"^H-(\d+)\t(.*)\t(.*)\n(?:D-.*\n)?P-\1\t(.*)$", done.stdout, re.MULTILINE)

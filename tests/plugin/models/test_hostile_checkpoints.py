@@ -15,11 +15,7 @@ from cli import generate, run
 from fairseq import checkpoint_utils, options
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.data import Dictionary
-from fairseq.models import (
-    ARCH_CONFIG_REGISTRY,
-    ARCH_MODEL_NAME_REGISTRY,
-    MODEL_DATACLASS_REGISTRY,
-)
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
 from fairseq_hybrid_attn import UserError, checkpoints, models  # noqa: F401  which guards fairseq
@@ -105,14 +101,14 @@ def test_fairseq_cannot_ask_torch_to_run_a_pickle():
 
 
 def test_no_command_runs_a_setting(trained, corpus, tmp_path):
-    state = torch.load(trained.checkpoint, weights_only=True)
+    state = torch.load(trained, weights_only=True)
     state["cfg"]["model"]["adaptive_softmax_cutoff"] = f"[{MAKES_A_FILE}]"
     torch.save(state, "bad.pt")
     told = "bad.pt is refused, in its setting adaptive_softmax_cutoff"
     done = generate(corpus, "bad.pt", cwd=tmp_path, expect=1)
     assert told in done.stderr and "Traceback" not in done.stderr
     for command in (
-        ("average", "--output", "average.pt", "bad.pt", trained.checkpoint),
+        ("average", "--output", "average.pt", "bad.pt", trained),
         ("heads", "bad.pt", "--data", corpus, "--subwords", "none", "--json", "o.json"),
     ):
         done = run("fairseq-hybrid", *command, cwd=tmp_path, expect=1)
@@ -129,8 +125,8 @@ def test_text_that_fairseq_reads_by_a_shell_is_refused():
 
 
 def test_fairseq_names_a_damaged_file(trained):
-    good = Path(trained.checkpoint).read_bytes()
-    state = torch.load(trained.checkpoint, weights_only=True)
+    good = Path(trained).read_bytes()
+    state = torch.load(trained, weights_only=True)
     name = "encoder.layers.0.fc1.weight"
     weight = state["model"][name]
     at = good.index(weight.numpy().tobytes())

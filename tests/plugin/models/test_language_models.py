@@ -7,14 +7,7 @@ import pytest
 import torch
 from cli import TRAINING_FLAGS, USER_DIR, run, write_corpus
 from fairseq import checkpoint_utils
-from models import (
-    LANGUAGE_MODELS,
-    PREFIXES,
-    assert_all_close,
-    build_language_model,
-    gradients,
-    pad,
-)
+from models import LANGUAGE_MODELS, PREFIXES, assert_all_close, build_language_model, gradients, pad
 
 from fairseq_hybrid_attn.models import MMA
 from fairseq_hybrid_attn.patterns import PAST, local_past

@@ -78,16 +78,13 @@ def test_an_optimizer_of_another_model_is_not_resumed(checkpoint, corpus, tmp_pa
 
 
 def test_weights_that_do_not_fit_are_named(trained, corpus, tmp_path):
-    state = torch.load(trained.checkpoint, weights_only=True)
+    state = torch.load(trained, weights_only=True)
     state["model"]["encoder.surprise"] = state["model"].pop("encoder.layers.1.fc1.bias")
     torch.save(state, tmp_path / "bad.pt")
     with pytest.raises(UserError) as refused:
         checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "bad.pt")])
     more = ("transformer_hysan", "--squeeze-ratio", 4, "--finetune-from-model", "bad.pt")
-    for told in (
-        str(refused.value),
-        train(corpus, "more", *more, cwd=tmp_path, expect=1).stderr,
-    ):
+    for told in (str(refused.value), train(corpus, "more", *more, cwd=tmp_path, expect=1).stderr):
         assert "bad.pt does not fit" in told and "Traceback" not in told
         assert "lacks encoder.layers.1.fc1.bias" in told and "encoder.surprise" in told
 

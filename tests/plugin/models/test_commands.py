@@ -56,6 +56,22 @@ def test_a_new_process_computes_the_same_probabilities(trained, corpus, tmp_path
             assert found == pytest.approx(expected.tolist(), abs=2e-4)
 
 
+def test_interactive_from_the_checkpoint_alone(trained, corpus, tmp_path):
+    """It translates each sentence alone as fairseq-generate does in batches."""
+    beam = ("--beam", 3, "--max-len-a", 0, "--max-len-b", 12)
+    expected = lines(generate(corpus, trained, SKIP, *beam, cwd=tmp_path), "H")
+    numbers = [n for n in expected if n < 8]  # an empty line among them
+    sources = (corpus.parent / "test.de").read_text().split("\n")
+    interactive = run(
+        *("fairseq-interactive", corpus, "--user-dir", USER_DIR, "--path", trained),
+        *("--cpu", *beam, "-s", "de", "-t", "en"),
+        cwd=tmp_path,
+        stdin="".join(f"{sources[n]}\n" for n in numbers),
+    )
+    found = lines(interactive, "H")
+    assert [found[i] for i in range(len(numbers))] == [expected[n] for n in numbers]
+
+
 @pytest.mark.slow
 def test_named_sizes_under_hydra(corpus, tmp_path):
     """fairseq-hydra-train builds the named size, and fairseq-generate reads its checkpoint; a

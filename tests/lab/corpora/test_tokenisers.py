@@ -39,7 +39,7 @@ def test_tokens():
         ("jieba", "zh", "我来到北京清华大学", "我 来到 北京 清华大学"),
         ("jieba", "zh", "Windows 10用3.14", "Windows 10 用 3.14"),
         ("none", "ja", "  そのまま 　で\tok ", "そのまま で ok"),
-        ("given", "ja", " \u3000 ok ", " \u3000 ok "),
+        ("given", "ja", " \u3000 ok \x85&apos; ", " \u3000 ok \x85&apos; "),
         ("given", "ja", " \u3000\t", ""),
     ):
         assert tokeniser(kind, lang)(text) == tokens, (kind, lang)
@@ -136,10 +136,6 @@ def test_tokens_are_separated_by_single_spaces_and_no_character_is_lost():
             assert tokenise("ab\x00cd\x01ef") == "ab cd ef"
 
 
-def test_given_tokens_stay_as_they_are():
-    assert tokeniser("given", "en")(" a  b\x85&apos; ") == " a  b\x85&apos; "
-
-
 # -- Files ------------------------------------------------------------------------------------
 
 
@@ -206,7 +202,7 @@ def test_wrong_kind_or_language():
     for make in (tokeniser, detokeniser):
         with pytest.raises(UserError, match="no tokenizer 'mosses'"):
             make("mosses", "de")
-        with pytest.raises(UserError, match="mecab is for ja, not for de"):
+        with pytest.raises(UserError, match="mecab is for ja"):
             make("mecab", "de")
         make("jieba", "zh_CN")
 

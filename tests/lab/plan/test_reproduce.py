@@ -54,8 +54,7 @@ def test_each_system_is_trained_once_and_a_failure_does_not_stop_the_others(repr
     assert "toy/table1/broken/bleu/seed1: failed\n" in done.stdout
     told = "fairseq-train ended with status 1: FileNotFoundError: Dataset not found: nowhere"
     assert f"  toy/table1/broken/bleu/seed1: {told}" in done.stderr
-    assert done.stderr.count("nowhere") == 1 and "Not everything was done" in done.stderr
-    assert "broken" in done.stderr and "mixed" not in done.stderr
+    assert done.stderr.count("nowhere") == 1 and "mixed" not in done.stderr
     assert "Traceback" not in done.stderr
     assert result(made, "mixed") and not result(made, "broken")
     assert done.stdout.count("mixed/bleu/seed1: train: done") == 1

@@ -1,5 +1,6 @@
 """The models in ``models/`` translate as their cards say, by the command and in Python."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -248,3 +249,14 @@ def test_text_for_a_model_of_tokens_is_noted(tmp_path, capsys):
     like = corpus_like(find_model(FIRST), load_corpus("own", CONFIGS), tmp_path)
     assert like.tokenizer == {"de": "given", "en": "given"}
     assert capsys.readouterr().err
+
+
+def test_maps_of_a_typed_sentence(tmp_path, translator, capsys):
+    written = ["--json", str(tmp_path / "maps.json"), "--page", str(tmp_path / "maps.html")]
+    main(["maps", str(FIRST), "--sentence", LINE, *written, "--device", "cpu"])
+    assert str(tmp_path / "maps.html") in capsys.readouterr().out
+    (model,) = json.loads((tmp_path / "maps.json").read_text())["models"]
+    (sentence,) = model["sentences"]
+    ((best,),) = translator.translate([LINE])
+    assert (model["name"], sentence["source"]) == (FIRST.name, LINE.split())
+    assert sentence["target"] == list(best.tokens)

@@ -26,28 +26,37 @@ WRITING = {
 }
 
 
-def run_unread(*words: object) -> SystemExit:
-    """Run a command that prints into a pipe whose reader has ended; return how it ends."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    stream = open(writer, "w")  # noqa: SIM115
+def run_into(stream, *words: object) -> SystemExit:
+    """Run a command that prints into a stream; return how it ends."""
     own = mock.patch("os.dup2")  # the tests' own output stays
     with own, contextlib.redirect_stdout(stream), pytest.raises(SystemExit) as end:
         main([*map(str, words)])
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(OSError):
         stream.close()
     return end.value
+
+
+def unread():
+    """A pipe whose reader has ended."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    return open(writer, "w")
 
 
 @pytest.mark.parametrize("made", WRITING)
 def test_files_are_written_though_nobody_reads_the_output(made, in_data, tmp_path):
     for name in ("gold", "links"):
         (in_data / name).write_text("0-0\n0-0\n\n0-0\n")
-    end = run_unread(*WRITING[made].split(), tmp_path / made)
+    end = run_into(unread(), *WRITING[made].split(), tmp_path / made)
     assert end.code == 141 and (tmp_path / made).stat().st_size
 
 
-def test_a_full_disk_is_where_a_copy_goes(monkeypatch):
+def test_a_full_disk_is_told(folder, monkeypatch):
+    """That of the output, and the one to which a file is copied."""
+    (folder / "links").write_text("0-0\n")
+    words = "aer links --gold links --gold-base 0".split()
+    with open("/dev/full", "w") as stream:
+        assert "No space left" in str(run_into(stream, *words))
     full = OSError(errno.ENOSPC, "No space left on device", "from", None, "to")
     monkeypatch.setattr(command_line, "_run", mock.Mock(side_effect=full))
     with pytest.raises(UserError, match="^to: No space"):
@@ -55,7 +64,7 @@ def test_a_full_disk_is_where_a_copy_goes(monkeypatch):
 
 
 def test_a_mistake_is_told_though_nobody_reads_the_output(in_data):
-    end = run_unread("average", "hysan.pt", "text.de", "--output", "average.pt")
+    end = run_into(unread(), "average", "hysan.pt", "text.de", "--output", "average.pt")
     assert isinstance(end, UserError) and "text.de" in str(end)
 
 

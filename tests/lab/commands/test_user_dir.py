@@ -2,9 +2,7 @@
 
 import json
 import os
-from pathlib import Path
 
-import analysed
 import pytest
 import torch
 
@@ -77,12 +75,6 @@ def test_only_the_folder_that_the_user_names_is_imported(theirs, analyse, capsys
     assert {row["gate"] for row in model["rows"]} == {"share"} and model["window"] == 3
     analyse("maps", "theirs.pt", "--sentences", "1", "--write", tmp_path / "m.json")
     analyse("align", "theirs.pt", "--output", tmp_path / "align")
-    analysed.binarise(Path())
-    page, text = str(tmp_path / "report.html"), ["--subwords", "none", "--tokenizer", "none"]
-    named = ["--user-dir", str(theirs), "--write", page]  # fairseq-generate is another process
-    main(["report", "theirs.pt", "--data", "bin", "--maps", "1", "--device", "cpu", *text, *named])
-    page = Path(page).read_text()
-    assert "transformer_of_a_user" in page and "Mean gates" in page
 
 
 def test_folders_that_cannot_be_imported(analyse, tmp_path):

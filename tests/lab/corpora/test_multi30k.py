@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 from corpora_made import CONFIGS, sentences
+from refusals import check_refusals
 
-from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.corpora import load_corpus
 from fairseq_hybrid_attn.lab.corpora.definition import Subwords
 from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
@@ -51,18 +51,10 @@ def test_text_and_test_sets_are_the_published_ones(downloads, no_preprocess, tmp
                 assert (tmp_path / kind / f"{part}.{language}").read_bytes() == text
 
 
-def test_only_the_published_files_are_taken(downloads, tmp_path):
-    with pytest.raises(UserError, match="train.lc.norm.tok.en is damaged or a different file"):
-        prepare(load_corpus("multi30k.en-de", CONFIGS), tmp_path, downloads)
-
-
 def test_a_recipe_that_extends_one_that_extends_is_refused(tmp_path):
     (tmp_path / "corpora").mkdir()
-    for name, base in (("a", "b"), ("b", "c"), ("c", "c"), ("d", "[c]"), ("e", "nothing")):
+    for name, base in {"a": "b", "b": "c", "c": "c", "d": "[c]", "e": "nothing"}.items():
         (tmp_path / f"corpora/{name}.yaml").write_text(f"extends: {base}\n")
-        said = {"d": "unknown extends", "e": "no recipe 'nothing'"}
-        if name not in "ab":
-            with pytest.raises(UserError, match=said.get(name, "extends a recipe itself")):
-                load_corpus(name, tmp_path)
-    with pytest.raises(UserError, match="extends a recipe itself"):
-        load_corpus("a", tmp_path)
+    refused = dict.fromkeys("ac", "extends a recipe itself")
+    refused |= {"d": "unknown extends", "e": "no recipe 'nothing'"}
+    check_refusals(refused.items(), lambda name: load_corpus(name, tmp_path))

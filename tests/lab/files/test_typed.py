@@ -109,7 +109,6 @@ def test_names_cannot_leave_their_folder():
 
 
 def test_a_terminal_of_ascii_shows_what_it_can():
-    c = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    for variables in ({"PYTHONIOENCODING": "ascii"}, c):
-        done = run("fairseq-hybrid", "--help", cwd=".", **variables)
-        assert r"fairseq-hybrid COMMAND \u2026" in done.stdout
+    variables = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = run("fairseq-hybrid", "--help", cwd=".", **variables)
+    assert r"fairseq-hybrid COMMAND \u2026" in done.stdout

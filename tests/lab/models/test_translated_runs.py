@@ -12,7 +12,6 @@ from workspaces import write_text
 
 import fairseq_hybrid_attn
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.models.loading import load_model
 from fairseq_hybrid_attn.lab.models.trained import find_model
 from fairseq_hybrid_attn.lab.run.fine_tuning import check_dictionaries, settings_from
@@ -109,27 +108,19 @@ def test_a_training_goes_on_from_a_model(place, exported):
     assert flags["encoder-embed-dim"] == 32 and flags["max-update"] == 4
 
 
-def test_other_dictionaries_are_refused(place, exported, monkeypatch):
-    monkeypatch.chdir(place)
+def test_other_dictionaries_are_refused(place, exported):
     shutil.copytree(exported / "bin", place / "more")
     with open(place / "more/dict.de.txt", "a") as words:
         words.write("new 1\n")
-    with pytest.raises(UserError, match="the words are not those of the model"):
+    with pytest.raises(UserError, match="words are not those"):
         check_dictionaries(exported / "model.pt", place / "more", ("de", "en"))
     check_dictionaries(exported / "model.pt", exported / "bin", ("de", "en"))
     first, second, *rest = read_lines(exported / "bin/dict.de.txt")
     write_lines(place / "more/dict.de.txt", [second, first, *rest])  # as many words
-    with pytest.raises(UserError, match="the words are not those of the model"):
+    with pytest.raises(UserError, match="words are not those"):
         check_dictionaries(exported / "model.pt", place / "more", ("de", "en"))
     with pytest.raises(UserError, match=r"dict\.de\.txt has other words"):
         load_model(find_model(exported / "model.pt", place / "more"))
-    french = place / "french"
-    french.mkdir()
-    for path in (place / "other").glob("*.de"):
-        shutil.copy(path, french / path.name)
-        shutil.copy(path, french / f"{path.stem}.fr")
-    with pytest.raises(UserError, match="--target-lang en: your text is de and fr"):
-        main(["prepare", "--like", "model", "--text", "french", "--output", "no"])
     with pytest.raises(UserError, match="fairseq-hybrid export"):
         alone = shutil.copy(exported / "model.pt", place / "alone.pt")
         settings_from(fairseq_hybrid_attn.load(alone, data=exported).trained)

@@ -18,7 +18,6 @@ from sacrebleu_command import sacrebleu_command
 from workspaces import UPDATES, write_configs, write_text
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.files.json_files import read_json
 from fairseq_hybrid_attn.lab.run.devices import Devices
 from fairseq_hybrid_attn.lab.run.folder import RunFolder
@@ -55,8 +54,7 @@ def test_each_system_is_trained_once_and_a_failure_does_not_stop_the_others(repr
     assert "toy/table1/broken/bleu/seed1: failed\n" in done.stdout
     told = "fairseq-train ended with status 1: FileNotFoundError: Dataset not found: nowhere"
     assert f"  toy/table1/broken/bleu/seed1: {told}" in done.stderr
-    assert done.stderr.count("nowhere") == 1 and "Not everything was done" in done.stderr
-    assert "broken" in done.stderr and "mixed" not in done.stderr
+    assert done.stderr.count("nowhere") == 1 and "mixed" not in done.stderr
     assert "Traceback" not in done.stderr
     assert result(made, "mixed") and not result(made, "broken")
     assert done.stdout.count("mixed/bleu/seed1: train: done") == 1
@@ -204,7 +202,7 @@ def test_stopped_and_killed_it_ends_with_the_same_result(reproduced, place):
     assert folder.hypotheses.read_bytes() == undisturbed.hypotheses.read_bytes()
 
 
-def test_mistakes_are_reported_before_anything_is_done(place, tmp_path, monkeypatch, capsys):
+def test_mistakes_are_reported_before_anything_is_done(place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     check_command_refusals(
         [
@@ -212,10 +210,6 @@ def test_mistakes_are_reported_before_anything_is_done(place, tmp_path, monkeypa
             ("toy/table1 nonsense", "its rows are: plain mixed"),
             ("toy/table1 --columns ter", "its columns are: bleu aer"),
             ("toy/table1 --profile nano", "known are "),
-            ("toy/table1 --text nowhere", "no such folder or file"),
         ],
         *("reproduce", "--configs", str(place / "configs")),
     )
-    with pytest.raises(SystemExit):
-        main(["reproduce", "toy/table1", "--seeds", "0"])
-    assert "above 0" in capsys.readouterr().err

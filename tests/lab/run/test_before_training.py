@@ -26,9 +26,9 @@ def made(tmp_path_factory):
     "longest, told",
     [
         ({"test.de": (1025, 7)}, "raw/test.de, line 7: 1,025 tokens, and the model takes 1,024"),
-        ({"test.en": (1025, 3)}, "shorten the line in your text, or write --max-target-positions"),
+        ({"test.en": (1025, 3)}, "raw/test.en, line 3: .* --max-target-positions"),
         ({"valid.en": (2000, 1)}, "raw/valid.en, line 1: 2,000 tokens, and the model"),
-        ({"valid.en": (151, 1)}, "and a batch has 150; .* --tokens-per-device 151"),
+        ({"valid.en": (151, 1)}, "a batch has 150; .* --tokens-per-device 151"),
         ({"train.de": (1000, 4)}, "raw/train.de, line 4: 1,000 tokens, and a batch has 150"),
         ({"train.de": (1025, 4), "test.de": (1024, 1), "valid.de": (150, 1)}, None),
     ],
@@ -64,26 +64,20 @@ def test_two_texts_of_one_folder_name_are_two_corpora(tmp_path, monkeypatch):
     assert sizes == [("de", 40), ("de", 120), ("en", 120)]
 
 
-@pytest.mark.parametrize("command", ["train", "compare"])
-def test_a_plan_refuses_files_of_unequal_length(command, tmp_path):
+def test_a_plan_refuses_files_of_unequal_length(tmp_path):
     folder = parts(tmp_path / "text")
     with open(folder / "valid.en", "a") as file:
         file.write("one more\n")
-    words = (command, "--text", str(folder), "--dry-run", "--device", "cpu", "transformer")
-    with pytest.raises(UserError, match="valid.de has 10 lines, but .*valid.en has 11 lines"):
+    words = ("train", "--text", str(folder), "--dry-run", "--device", "cpu", "transformer")
+    with pytest.raises(UserError, match="valid.en has 11 lines"):
         main([*words, "--output", str(tmp_path / "out")])
 
 
 def test_a_plan_refuses_flags_without_effect(tmp_path):
-    """Of a system, and of all."""
     words = ("compare", "--text", str(parts(tmp_path / "text")), "--dry-run", "--device", "cpu")
-    words += ("--output", str(tmp_path / "out"), "transformer")
-    for more in (
-        ["transformer_hysan --branch-fusion sum --squeeze-ratio 8"],
-        ["transformer_hysan", "--", "--branch-fusion", "sum", "--squeeze-ratio", "8"],
-    ):
-        with pytest.raises(UserError, match="--squeeze-ratio 8: .*--branch-fusion gated-sum"):
-            main([*words, *more])
+    words += ("--output", str(tmp_path / "out"), "transformer", "transformer_hysan")
+    with pytest.raises(UserError, match="--squeeze-ratio 8: .*--branch-fusion gated-sum"):
+        main([*words, "--", "--branch-fusion", "sum", "--squeeze-ratio", "8"])
 
 
 @pytest.mark.slow

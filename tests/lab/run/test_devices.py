@@ -41,9 +41,7 @@ def test_devices_that_are_refused():
             (lambda: share_out(Batch(4096), 9), "8 devices at most"),  # else no sentence would fit
             (lambda: slots(Devices("cpu", precision="fp16")), "fp32 or bf16 only"),
             (lambda: slots(Devices("cuda", 1000)), "1000 GPUs"),
-            (lambda: slots(Devices("cpu", 3)), "3 GPUs for each run are requested, on the"),
             (lambda: slots(Devices("auto", 1000)), "1000 GPUs"),  # not on a CPU instead
-            (lambda: launcher({"WORLD_SIZE": "two"}), "not a number of processes"),
             (lambda: launcher({"WORLD_SIZE": "2"}), "WORLD_SIZE"),
             # A script of sbatch without srun: one process, which would wait for others.
             (lambda: launcher({"SLURM_NTASKS": "2", "SLURM_PROCID": "0"}), "use torchrun or srun"),

@@ -129,45 +129,11 @@ def test_a_row_that_is_not_one_run_is_refused(place, monkeypatch):
     check_command_refusals(
         [
             (f"toy/table1/others {toys}", "cited by the paper"),
-            (f"toy/table1/later {toys}", "an LSTM on top"),
-            (f"mixed {toys}", "no such table"),
             ("hysan/table1/e1", r"which --column\? bleu, nopos"),
             (f"toy/table1/mixed --column aer {toys}", "in these columns"),
         ],
         "show",
     )
-
-
-def test_plans_list_what_cannot_be_downloaded(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "own").mkdir()
-    for side in ("de", "en"):
-        (tmp_path / f"own/train.{side}").write_text("Haus\n")
-    tst2013 = "IWSLT15.TED.tst2013.de-en.de.xml, IWSLT15.TED.tst2013.de-en.en.xml"
-    for words, told in [
-        ("evidence/positions transformer", "Corpus multi30k.de-en: to be prepared\n"),
-        ("mma/figure2 transformer", f"iwslt14.de-en.mma: to be prepared; you supply {tst2013}\n"),
-        (
-            "hybrid_gate/table2 transformer",
-            "licensed, you supply its files (the message",
-        ),
-    ]:
-        main(["reproduce", *words.split(), "--dry-run", "--device", "cpu"])
-        assert told in capsys.readouterr().out, words
-    main("compare --text own transformer transformer_mma --seeds 2 --dry-run --device cpu".split())
-    assert "own/systems/transformer_mma/bleu/seed2: not begun" in capsys.readouterr().out
-
-
-def test_a_plan_tells_what_is_compiled_and_which_gpus_are_wasted(capsys):
-    here = "reproduce hysan/table1 e1 --columns bleu --dry-run --device cuda --gpus-per-run"
-    for more, told in {
-        "2 --compile": "(2 x 2048 tokens x 1), compiled\n",
-        "2": "(2 x 2048 tokens x 1)\n",
-        "4": "x 1)\n   1,024 tokens at once leave a GPU mostly idle",
-    }.items():
-        main(f"{here} {more}".split())
-        printed = capsys.readouterr().out
-        assert told in printed and ("idle" in told) == ("idle" in printed)
 
 
 @pytest.mark.slow
@@ -217,38 +183,21 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
     mine = "--text text --output no --device cpu"
     check_command_refusals(
         [
-            ("", "text and a system: --text DIR transformer"),
             ("--text text", "text and a system: --text DIR transformer"),
             ("--text text transformer_mma -- lr 3", "lr: use --FLAG VALUE"),
             (f"{mine} transformer_mma -- --max-updat 3", "unrecognized arguments"),
             (f"toy/table1/plain {' '.join(where)} -- --lr 3", "has its own flags"),
-            (f"toy/table1/plain {' '.join(where)} --tokens 5", "leave out --tokens"),
-            (f"toy/table1/plain {' '.join(where)} --name a", "leave out --name"),
             (f"toy/table1/plain {' '.join(where)} --write a.md", "leave out --write"),
-            (f"toy/table1/mixed {' '.join(where)} --column aer", "in these columns"),
-            (f"{mine} --column bleu transformer_mma", "--column"),
             (f"{mine} --write a.md --prepare-only transformer_mma", "--prepare-only"),
-            (f"{mine} --name ../../it transformer_mma", "without slashes"),
             (f"{mine} transformer_mma -- --lr=", "--lr=: the value is missing"),
-            (f"{mine} transformer_mma -- --encoder-layers three", "invalid int value: 'three'"),
             (f"{mine} transformer_hysan -- --branch-fusion sun", "sun: use one of gated-sum"),
-            (
-                f"{mine} --save-every 9 --average 3 transformer_mma -- --max-update 20",
-                "or --save-every and",
-            ),
             (f"{mine} transformer_mma -- --lr -0.001", "lr: -0.001: use a rate above 0"),
             (f"{mine} transformer_mma -- --warmup-update 3", "did you mean --warmup-updates"),
             (f"{mine} transformer -- --no-encoder-positions", "--no-token-positional-embeddings"),
-            (
-                f"{mine} transformer_mma -- --fp16",
-                "transformer_mma: train: fp16 follows from --precision",
-            ),
-            (f"{mine} transformer_mma -- --memory-efficient-fp16", "this needs a GPU; leave it"),
+            (f"{mine} transformer_mma -- --fp16", "fp16 follows from --precision"),
             (f"{mine} transformer_mma -- --warmup-updates 20 --max-update 20", "-updates 2$"),
             (f"{mine} transformer_mma -- --max-tokens 20", "or --tokens"),
             (f"{mine} --write table.txt transformer_mma", "ends in .md, .csv, .json, .html"),
-            (f"{mine} --write /proc/x.html transformer_mma", "/proc/x.html cannot be written"),
-            (f"{mine} --precision fp16 transformer_mma", "fp32 or bf16 only"),
         ],
         "train",
     )
@@ -261,8 +210,6 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
         ],
         "compare",
     )
-    with pytest.raises(UserError, match="use a name"):
-        main(["train", "--text", "text", "--name", "", "transformer_mma"])
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     page = [(f"{mine} --write page.html transformer", "figures need matplotlib")]
     check_command_refusals(page, "compare")
@@ -292,9 +239,8 @@ def test_the_hint_to_compare_is_the_same_training_and_deletes_nothing(
 def test_flags_of_fairseq_follow_after_dashes(capsys):
     for flag, told in {
         "--lr": "--lr (flags of fairseq-train follow after --)",  # though it is like --slurm
-        "--tokenss": "--tokenss; did you mean --tokens? (flags of",
-        "-- --tokens": "--tokens is of fairseq-hybrid compare: write it before --",
-        "--dropuot": "(flags of fairseq-train follow after --)",  # though it is like --output
+        "--tokenss": "did you mean --tokens?",
+        "-- --tokens": "write it before --",
     }.items():
         with pytest.raises(SystemExit):
             main(["compare", "--text", "text", "transformer", *flag.split(), "20"])
@@ -382,38 +328,26 @@ def test_a_training_that_ends_early_averages_the_same_share():
     assert denser.train["validate-interval-updates"] == 100  # as often as without
 
 
-def test_a_plan_tells_what_is_averaged_and_warns_of_a_wide_share(place, monkeypatch, capsys):
+def test_a_plan_warns_of_a_wide_average(place, monkeypatch, capsys):
     monkeypatch.chdir(place[0])
-    plan = "train --text text --output no --device cpu --dry-run".split()
-    for given, share, warned in [((), "12.5 %", False), (("--save-every", 50), "62.5 %", True)]:
-        given = [*map(str, given), "--average", "5"]
+    plan = "train --text text --output no --device cpu --dry-run --average 5".split()
+    for given, share, warned in (([], "12.5 %", False), (["--save-every", "50"], "62.5 %", True)):
         main([*plan, *given, "transformer_mma", "--", "--max-update", "400"])
         printed = capsys.readouterr().out
-        assert share in printed.partition("averaged")[2].partition("\n")[0]
-        assert ("warning: transformer_mma:" in printed) == warned
+        assert share in printed and ("warning: transformer_mma:" in printed) == warned
 
 
 def test_a_fine_tuning_goes_on_at_the_last_rate_of_its_model(tmp_path):
     usual = settings_of("transformer_mma", 10**6)  # 100,000 updates, the rate as 1 / √updates
-    begun = {"settings": usual.as_dict()}
     trained = TrainedModel(tmp_path, tmp_path / "model.pt", tmp_path, tmp_path, ("de", "en"))
-    base = settings_from(replace(trained, settings=begun["settings"]))
+    base = settings_from(replace(trained, settings=usual.as_dict()))
     assert base["train"]["lr"] == pytest.approx(6.98771e-4 * (4000 / 100_000) ** 0.5, rel=0.01)
-    table = own_table(
-        "x", ["transformer_mma"], profile=FULL, configs=CONFIGS, base=base, start="start"
-    )
+    how = {"profile": FULL, "configs": CONFIGS, "base": base, "start": "start"}
+    table = own_table("x", ["transformer_mma"], **how)
     start, tuned = (cell.settings(FULL) for cell in table.cells()[:: len(table.columns)])
     assert start.updates == 0 and table.baseline == "start"
     assert (tuned.updates, tuned.train["warmup-updates"]) == (10_000, 1000)
-    table = own_table(
-        "x",
-        ["transformer_mma"],
-        shared=["--max-update=30000"],
-        profile=FULL,
-        configs=CONFIGS,
-        base=base,
-        start="start",
-    )
+    table = own_table("x", ["transformer_mma"], shared=["--max-update=30000"], **how)
     assert table.cells()[-1].settings(FULL).train["warmup-updates"] == 3000
 
 
@@ -432,13 +366,6 @@ def test_a_system_has_one_name_however_its_flags_are_given():
     for letter in "aä":
         long = [name(f"transformer_mma --head-patterns {letter * 200}{end}") for end in "ab"]
         assert len(set(long)) == 2 and max(len(one.encode()) for one in long) <= 100
-
-
-def test_a_text_of_a_long_name_is_refused_at_once(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_text(tmp_path / ("t" * 238))
-    with pytest.raises(UserError, match="shorter"):
-        main(["train", "--text", "t" * 238, "transformer", "--dry-run", "--device", "cpu"])
 
 
 def test_launched_processes_train_on_the_text_as_it_is(tmp_path, monkeypatch):

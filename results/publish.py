@@ -37,7 +37,7 @@ from fairseq_hybrid_attn.lab.run.folder import RunFolder
 from fairseq_hybrid_attn.lab.run.results import read_result
 from fairseq_hybrid_attn.lab.run.workspace import OwnText, Run, Workspace
 from fairseq_hybrid_attn.lab.scores.counts import Score
-from fairseq_hybrid_attn.lab.scores.statistics import HOW, Estimate, combined, estimate
+from fairseq_hybrid_attn.lab.scores.statistics import HOW, Estimate, estimate
 from fairseq_hybrid_attn.lab.tables.drawing import draw, is_drawable
 from fairseq_hybrid_attn.lab.tables.measuring import TableNumbers, measure
 from fairseq_hybrid_attn.lab.tables.printing import as_markdown
@@ -51,7 +51,7 @@ LANGUAGES = ("de", "en")
 CLOSE = 0.02
 #: The set-ups of claims, in the order of columns.
 SHORT = "short"
-SET_UPS = (SHORT, "recipe", "small size", "Japanese", "German", "Europarl", "alignment")
+SET_UPS = (SHORT, "recipe", "small size", "Japanese", "German", "alignment")
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,6 @@ class Claim:
     paper: float | None = None
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    sentences: dict[str, float] = field(default_factory=dict)
 
 
 @cache
@@ -122,16 +121,9 @@ def measured(table: str) -> TableNumbers:
 # -- Claims -----------------------------------------------------------------------------------
 
 
-#: Standard errors in half of a 95 % interval over many sentences, of which only that was kept.
-NORMAL = 1.96
-
-
 @cache
-def total(table: str, plus: tuple, minus: tuple, half: float | None = None) -> Estimate | None:
-    """A sum of a table's numbers over the seeds that have all; None if there is none.
-
-    ``half``: half its interval over sentences, if these were not kept.
-    """
+def total(table: str, plus: tuple, minus: tuple) -> Estimate | None:
+    """A sum of a table's numbers over the seeds that have all; None if there is none."""
     measured(table)  # so that its page names its runs in one order
     runs, terms = stored(table), []
     for sign, names in ((1, plus), (-1, minus)):
@@ -142,10 +134,7 @@ def total(table: str, plus: tuple, minus: tuple, half: float | None = None) -> E
     counts = [score.counts for _, scores in terms for score in scores.values()]
     if len({one.origin for one in counts if one and one.part is None}) > 1:
         raise UserError(f"{table}: a claim's numbers are of different texts or signatures")
-    found = estimate(*terms)
-    if found and half is not None:
-        return combined(found.by_seed, (half / NORMAL) ** 2, sentences=2000)
-    return found
+    return estimate(*terms)
 
 
 def _scores(runs: StoredRuns, cell: Cell) -> Mapping[int, Score]:
@@ -154,8 +143,7 @@ def _scores(runs: StoredRuns, cell: Cell) -> Mapping[int, Score]:
 
 def judge(claim: Claim, table: str) -> tuple[Estimate | None, str]:
     """What a table's numbers say of a claim, and the symbol of it."""
-    half = claim.sentences.get(table)
-    found = total(f"evidence/{table}", claim.plus, claim.minus, half)
+    found = total(f"evidence/{table}", claim.plus, claim.minus)
     if found is None or found.half is None:
         return found, ""
     return found, "✓" if found.low > 0 else "✗" if found.high < 0 else "~"
@@ -223,15 +211,12 @@ larger models: compare signs, and sizes with care.
 | small size | that recipe at HySAN's small size (width 256), two seeds |
 | Japanese | small_parallel_enja, Japanese to English, to the end of training, up to three seeds |
 | German | Tatoeba and Europarl, German to English, likewise, Tatoeba's sentences, two seeds |
-| Europarl | Europarl and Tatoeba, German to English, two seeds, at ten BLEU |
 | alignment | Europarl and Tatoeba, 100 hand-aligned sentences, one seed |
 | e1 | HySAN's main model: branches global, past, future and five tokens to each side |
 | alone | heads of this kind, and no others, beside the global head |
 | from 1/4 | e1 with a bias that makes its four encoder gates start at 1/4 instead of 1/2 |
 
 {HOW}
-Europarl's translations were not kept: the part of sentences is from
-[when they were there](measurements/intervals.evidence.europarl.json).
 """
 
 
@@ -326,7 +311,8 @@ _TABLES = {
     "short": ("positions", "scales"),
     "recipe": ("tiny",),
     "small size": ("hysan_small",),
-    "Europarl": ("europarl",),
+    "Japanese": ("japanese",),
+    "German": ("german",),
 }
 #: The dot plots: what is on the axis, and the terms of each system.
 PLOTS = {
@@ -344,12 +330,6 @@ PLOTS = {
 def dots(plot: str) -> dict[str, dict[str, Estimate]]:
     """The numbers of a plot: by set-up and system."""
     found: dict[str, dict[str, Estimate]] = {}
-    known = {
-        (table, claim.plus, claim.minus): half
-        for of_paper in claims().values()
-        for claim in of_paper
-        for table, half in claim.sentences.items()
-    }
     for set_up, tables in _TABLES.items():
         for system, row in _SYSTEMS.items():
             for table in tables:
@@ -359,8 +339,7 @@ def dots(plot: str) -> dict[str, dict[str, Estimate]]:
                 columns = {column.name for column in stored(f"evidence/{table}").plan.table.columns}
                 if not {column for names in terms for _, column in names} <= columns:
                     continue
-                half = known.get((table, *terms))
-                if one := total(f"evidence/{table}", *terms, half):
+                if one := total(f"evidence/{table}", *terms):
                     found.setdefault(set_up, {})[system] = one
                     break
     return found

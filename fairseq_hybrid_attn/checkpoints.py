@@ -170,10 +170,10 @@ def _resuming(load: Callable) -> Callable:
 
 def misfit(error: BaseException | None) -> str | None:
     """Say which weights torch found not to fit the model, and what to do; None: it was not that."""
-    _, found, told = str(error).partition("Error(s) in loading state_dict for ")
+    _, found, details = str(error).partition("Error(s) in loading state_dict for ")
     if not found:
         return None
-    name, _, lines = told.partition(":")
+    name, _, lines = details.partition(":")
     parts, advice = [], "Use the dictionaries and the flags (--arch, sizes) of its training"
     for kind, said in {"lacks": "Missing", "has beside them": "Unexpected"}.items():
         for names in re.findall(rf"{said} key\(s\) in state_dict: (.*)", lines):

@@ -57,5 +57,5 @@ def _seed_by_rank(model: nn.Module, given: tuple) -> None:
 def _fairseq_name(module: nn.Module) -> str:
     """The name by which fairseq knows a module: its class, or the one that it extends."""
     kinds = type(module).__mro__
-    own = next((kind for kind in kinds if kind.__module__.startswith("fairseq.")), kinds[0])
-    return _NAMES.get(own.__name__, own.__name__)
+    named = next((kind for kind in kinds if kind.__module__.startswith("fairseq.")), kinds[0])
+    return _NAMES.get(named.__name__, named.__name__)

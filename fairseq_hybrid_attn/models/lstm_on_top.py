@@ -213,9 +213,9 @@ def unpacked_lstm(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> Tensor:
         x: ``[n, batch, width]``, words first.
         lengths: ``[batch]``, of 1 or more.
     """
-    place = torch.arange(len(x), device=x.device).unsqueeze(1)
-    real = (place < lengths).unsqueeze(2)
-    reversed_words = torch.where(real[..., 0], lengths - 1 - place, place).unsqueeze(2)
+    position = torch.arange(len(x), device=x.device).unsqueeze(1)
+    real = (position < lengths).unsqueeze(2)
+    reversed_words = torch.where(real[..., 0], lengths - 1 - position, position).unsqueeze(2)
     weights = lstm.all_weights  # of each layer and, within it, each direction
     directions = 2 if lstm.bidirectional else 1
     for number in range(lstm.num_layers):
@@ -223,10 +223,10 @@ def unpacked_lstm(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> Tensor:
             x = F.dropout(x, lstm.dropout, lstm.training)
         outputs = []
         for direction in range(directions):
-            own = tuple(weights[number * directions + direction])
+            layer = tuple(weights[number * directions + direction])
             given = x.gather(0, reversed_words.expand_as(x)) if direction else x
             start = x.new_zeros(1, x.size(1), lstm.hidden_size)
-            states = torch.lstm(given, (start, start), own, True, 1, 0.0, True, False, False)[0]
+            states = torch.lstm(given, (start, start), layer, True, 1, 0.0, True, False, False)[0]
             outputs.append(
                 states.gather(0, reversed_words.expand_as(states)) if direction else states
             )

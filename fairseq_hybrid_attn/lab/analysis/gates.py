@@ -253,9 +253,9 @@ def draw(models: list[ModelGates], theme: str = "light") -> style.Figure:
     return figure
 
 
-def _named(models: list[ModelGates], model: ModelGates, place: tuple) -> str:
+def _named(models: list[ModelGates], model: ModelGates, branch: tuple) -> str:
     """The label of a line: enough to distinguish it from the others."""
-    what = f"{place[0]}, {place[1]}"
+    what = f"{branch[0]}, {branch[1]}"
     return f"{model.name}: {what}" if len(models) > 1 else what
 
 
@@ -263,22 +263,22 @@ def _by_layer(axes, models: list[ModelGates], colours: style.Theme) -> None:
     lines = []
     for model in models:
         rows = [row for row in model.rows if row["head"] is None]
-        for place in dict.fromkeys((row["kind"], row["branch"]) for row in rows):
-            own = [row for row in rows if (row["kind"], row["branch"]) == place]
-            lines.append((_named(models, model, place), own))
-    for number, (label, own) in enumerate(lines):
+        for branch in dict.fromkeys((row["kind"], row["branch"]) for row in rows):
+            of_branch = [row for row in rows if (row["kind"], row["branch"]) == branch]
+            lines.append((_named(models, model, branch), of_branch))
+    for number, (label, of_branch) in enumerate(lines):
         # Side by side, so that deviations do not hide each other.
         shift = _SHARED * ((number + 0.5) / len(lines) - 0.5)
         axes.errorbar(
-            [row["layer"] + shift for row in own],
-            [row["mean"] for row in own],
-            yerr=[row["deviation"] for row in own],
+            [row["layer"] + shift for row in of_branch],
+            [row["mean"] for row in of_branch],
+            yerr=[row["deviation"] for row in of_branch],
             capsize=2.5,
             elinewidth=0.8,
             label=label,
             **style.series(number, colours),
         )
-    axes.set_xticks(sorted({row["layer"] for _, own in lines for row in own}))
+    axes.set_xticks(sorted({row["layer"] for _, of_branch in lines for row in of_branch}))
     axes.set_xlabel("layer (1 = lowest)")
     axes.set_ylabel("mean gate ± deviation")
     style.legend_above(axes)
@@ -290,9 +290,9 @@ def _by_tag(axes, models: list[ModelGates], colours: style.Theme) -> None:
     for model in models:
         layer = min((row["layer"] for row in model.tag_rows), default=None)
         rows = [row for row in model.tag_rows if row["layer"] == layer]
-        for place in dict.fromkeys((row["kind"], row["branch"]) for row in rows):
-            means = {row["tag"]: row["mean"] for row in rows if row["branch"] == place[1]}
-            bars.append((f"{_named(models, model, place)}, layer {layer}", means))
+        for branch in dict.fromkeys((row["kind"], row["branch"]) for row in rows):
+            means = {row["tag"]: row["mean"] for row in rows if row["branch"] == branch[1]}
+            bars.append((f"{_named(models, model, branch)}, layer {layer}", means))
     found = {tag for _, means in bars for tag in means}
     tags = [*(tag for tag in UNIVERSAL if tag in found), *sorted(found.difference(UNIVERSAL))]
     width = 0.8 / len(bars)

@@ -268,10 +268,10 @@ def draw(models: Sequence[ModelHeads], theme: str = "light") -> style.Figure:
         grid = figure.subplots(len(shown), 3, squeeze=False, height_ratios=heights)
         for (model, kind, rows), axes in zip(shown, grid, strict=True):
             *heatmaps, lines = axes
-            for place, (measure, title) in zip(heatmaps, _MEASURES.items(), strict=True):
+            for heatmap, (measure, title) in zip(heatmaps, _MEASURES.items(), strict=True):
                 ends = longest if measure == "distance" else 1.0
-                _heatmap(place, rows, measure, style.scale(theme, colours.background), ends)
-                place.set_title(f"{model.name}: {kind}\n{title}", fontsize=8)
+                _heatmap(heatmap, rows, measure, style.scale(theme, colours.background), ends)
+                heatmap.set_title(f"{model.name}: {kind}\n{title}", fontsize=8)
             _lines(lines, [row for row in model.layers if row["kind"] == kind], colours)
     return figure
 
@@ -285,9 +285,9 @@ def _heatmap(axes, rows: list[dict], measure: str, colours: style.Colormap, top:
     layers = sorted({row["layer"] for row in rows})
     values = np.full((len(layers), len(columns)), np.nan)
     for row in rows:
-        place = columns.index((row["branch"], row["head"], row["pattern"]))
+        column = columns.index((row["branch"], row["head"], row["pattern"]))
         if row[measure] is not None:
-            values[layers.index(row["layer"]), place] = row[measure]
+            values[layers.index(row["layer"]), column] = row[measure]
     if np.isnan(values).all():
         axes.axis("off")
         axes.text(0.5, 0.5, "queries and keys are\ndifferent sentences", ha="center", va="center")

@@ -131,8 +131,8 @@ def draw(rows: list[MapRow], theme: str = "light") -> style.Figure:
                     axes.set_xticks(range(len(row.keys)), _short(row.keys), rotation=90)
             line[0].set_yticks(range(len(row.queries)), _short(row.queries))
             line[0].set_ylabel(row.title, fontsize=8)
-        place = (1 - _BAR / whole[0], below / whole[1], 0.12 / whole[0], height / whole[1])
-        bar = figure.colorbar(image, cax=figure.add_axes(place))
+        bounds = (1 - _BAR / whole[0], below / whole[1], 0.12 / whole[0], height / whole[1])
+        bar = figure.colorbar(image, cax=figure.add_axes(bounds))
         bar.outline.set_visible(False)
         bar.ax.tick_params(labelsize=7)
     return figure

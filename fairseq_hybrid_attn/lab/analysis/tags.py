@@ -170,9 +170,9 @@ def by_characters(words: Sequence[str], tokens: Sequence[tuple[str, str]]) -> li
     rest = iter(tags)
     tagged = []
     for word in words:
-        own = [next(rest)[1] for c in word if not c.isspace()]
-        counts = Counter(reversed(own))  # of equal counts, it has the one that it met first
-        tagged.append(counts.most_common(1)[0][0] if own else "X")
+        of_word = [next(rest)[1] for c in word if not c.isspace()]
+        counts = Counter(reversed(of_word))  # of equal counts, it has the one that it met first
+        tagged.append(counts.most_common(1)[0][0] if of_word else "X")
     return tagged
 
 

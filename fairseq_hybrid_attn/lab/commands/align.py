@@ -75,8 +75,8 @@ def run(args: argparse.Namespace) -> None:
     gold = gold_file and gold_file.read(lengths, len(lengths))
     skip = sentences.too_long(loaded.model, loaded.task)
     if skip and args.too_long == "error":
-        told = f"{len(skip):,} sentences are longer than the model takes: {some(skip)}"
-        raise UserError(f"{args.model}: {told}; --too-long empty gives them no links")
+        fault = f"{len(skip):,} sentences are longer than the model takes: {some(skip)}"
+        raise UserError(f"{args.model}: {fault}; --too-long empty gives them no links")
     found = extract(
         loaded,
         *selected,

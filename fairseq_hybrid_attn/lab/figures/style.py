@@ -129,9 +129,9 @@ def new_figure(width: float, height: float) -> Figure:
 
 def series(number: int, colours: Theme) -> dict:
     """Colour, line and marker of the ``number``-th series (from 0), for matplotlib's ``plot``."""
-    again, place = divmod(number, len(colours.palette))
+    again, colour = divmod(number, len(colours.palette))
     return {
-        "color": colours.palette[place],
+        "color": colours.palette[colour],
         "linestyle": _LINES[again % len(_LINES)],
         "marker": _MARKERS[number % len(_MARKERS)],
     }
@@ -178,5 +178,5 @@ def fonts(text: str) -> list[str]:
     kana = any("\u3040" <= character <= "\u30ff" for character in text)
     preferred = (*_JAPANESE, *_CHINESE) if kana else (*_CHINESE, *_JAPANESE)
     installed = {font.name for font in font_manager.fontManager.ttflist}
-    own = rcParamsDefault["font.sans-serif"][0]
-    return [own, *(family for family in preferred if family in installed)]
+    first = rcParamsDefault["font.sans-serif"][0]
+    return [first, *(family for family in preferred if family in installed)]

@@ -153,13 +153,13 @@ def translate(
 
 def curves_of(name: str, subject: Subject) -> list[Curve]:
     """What the log that was found has; a note if that is nothing."""
-    told = f"there is no train.log beside {subject.trained.checkpoint}"
+    reason = f"there is no train.log beside {subject.trained.checkpoint}"
     try:
         if subject.log:
             return read_curves([(name, subject.log)])
     except UserError as error:
-        told = str(error)
-    note(f"{name}: no learning curves: {told}")
+        reason = str(error)
+    note(f"{name}: no learning curves: {reason}")
     return []
 
 

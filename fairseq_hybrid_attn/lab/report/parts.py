@@ -75,8 +75,8 @@ def _score_cards(findings: Findings, model: ModelFindings) -> Iterator[tuple[str
     first = findings.models[0].name
     if model.name != first:
         _, gain, p = cells(ours[0])
-        told = f"{titles[ours[0].column]}, p = {p}".replace("= <", "< ")
-        yield (f"against {first}", gain, told)
+        compared_by = f"{titles[ours[0].column]}, p = {p}".replace("= <", "< ")
+        yield (f"against {first}", gain, compared_by)
 
 
 def _attention_cards(model: ModelFindings) -> Iterator[tuple[str, str, str]]:

@@ -51,10 +51,10 @@ def _of_kind(number: int, kind: str, map_: Map) -> SmallMaps:
     rows = rows_of(map_)
     top = max(float(panel.weights.max()) for row in rows for panel in row.panels) or 1.0
 
-    def small(layer: int, place: int, panel: MapPanel) -> SmallMap:
-        part: dict[str, object] = {"branch": 0, "head": place}
+    def small(layer: int, at: int, panel: MapPanel) -> SmallMap:
+        part: dict[str, object] = {"branch": 0, "head": at}
         if map_.branched:
-            part = {"branch": place, "head": "mean"}
+            part = {"branch": at, "head": "mean"}
         shows = {"model": number, "kind": kind, "layer": layer, **part}
         images = {theme: _image(panel, top, theme) for theme in style.THEMES}
         title = panel.title.removeprefix("head ").replace("\n", " · ")
@@ -64,7 +64,7 @@ def _of_kind(number: int, kind: str, map_: Map) -> SmallMaps:
         label=LABELS[kind],
         columns=max(len(row.panels) for row in rows),
         rows=[
-            (row.title, [small(layer, place, panel) for place, panel in enumerate(row.panels)])
+            (row.title, [small(layer, at, panel) for at, panel in enumerate(row.panels)])
             for layer, row in enumerate(rows)
         ],
     )

@@ -59,8 +59,8 @@ def of_architecture(before: dict, arch: str, given: dict) -> tuple[dict, list[st
     Sizes come from the model.  Flags of the new architecture alone take its defaults, unless they
     are ``given``.  The second result lists the values that differ from the model's, for display.
     """
-    theirs, own = _values(before)
-    dropped = {flag: None for flag in before if _key(flag) in own}
+    theirs, named = _values(before)
+    dropped = {flag: None for flag in before if _key(flag) in named}
     train = {**before, **dropped, **given, "arch": arch}
     plain = {flag: value for flag, value in train.items() if value is not None}
     ours, new = _values(plain)
@@ -69,7 +69,7 @@ def of_architecture(before: dict, arch: str, given: dict) -> tuple[dict, list[st
         value, flag = theirs[key], key.replace("_", "-")
         if value not in (None, False, ours.get(key)) and flag not in given:
             train[flag] = str(value) if isinstance(value, (list, tuple)) else value
-    pairs = {key: (ours.get(key) or "none", theirs.get(key) or "none") for key in own | new}
+    pairs = {key: (ours.get(key) or "none", theirs.get(key) or "none") for key in named | new}
     changed = [
         f"{key.replace('_', '-')} {now} (the model: {then})"
         for key, (now, then) in sorted(pairs.items())

@@ -25,18 +25,18 @@ def measure(models: Sequence[TrainedModel], subset: str, device: str = "auto") -
     criterion: Any = None
     tokens = np.empty(0)
     scores: list[Score] = []
-    place = device_of(device)
+    where = device_of(device)
     for trained in models:
         model, task = load_model(trained)
         try:
             if criterion is None:
                 state = checkpoint_utils.load_checkpoint_to_cpu(str(trained.checkpoint))
-                criterion = task.build_criterion(state["cfg"].criterion).eval().to(place)
+                criterion = task.build_criterion(state["cfg"].criterion).eval().to(where)
             sentences = Sentences.of_split(task, subset)
             if long := sentences.too_long(model, task):
                 raise UserError(f"{trained.path}: {some(long)}: longer than the model takes")
             sizes, found = by_sentence(
-                sentences, task, model.to(place), criterion, trained.checkpoint
+                sentences, task, model.to(where), criterion, trained.checkpoint
             )
         except UserError:
             raise

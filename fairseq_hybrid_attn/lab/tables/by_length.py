@@ -51,9 +51,9 @@ def score_by_length(
             numbers.append(number_of(name, label, scores, state, metric.name))
     title = f"{metric.label} by the words of the {side}"
     empty = lengths.count(0)
-    told = f"in no group, since their {side} has no words: {empty:,} sentences" if empty else ""
+    note = f"in no group, since their {side} has no words: {empty:,} sentences" if empty else ""
     table = compared(table_of(title, dict(zip(groups, groups, strict=True)), numbers))
-    return replace(table, label=f"{side} words", notes=told)
+    return replace(table, label=f"{side} words", notes=note)
 
 
 def draw(
@@ -79,7 +79,7 @@ def draw(
                 for numbers in groups.values()
             ]
             axes.errorbar(
-                [place + shift for place in range(len(groups))],
+                [group + shift for group in range(len(groups))],
                 [float("nan") if one is None else one.value for one in found],
                 yerr=[0.0 if one is None else one.half or 0.0 for one in found],
                 label=name,

@@ -27,8 +27,8 @@ def rates_table(gold: Gold, systems: Mapping[str, SentenceCounts]) -> TableNumbe
         numbers += [_number(name, rate, found.get(rate)) for rate in RATES]
         if lacking := undefined(counts):
             what = "no links, no sure gold links; counted from 1"
-            told = f"no AER in {len(lacking):,} sentences ({what}): {few(lacking, SHOWN)}"
-            notes.append(f"{name}: {told}")
+            fault = f"no AER in {len(lacking):,} sentences ({what}): {few(lacking, SHOWN)}"
+            notes.append(f"{name}: {fault}")
     titles = {rate: "AER" if rate == "aer" else rate for rate in RATES}
     table = compared(table_of(about, titles, numbers))
     return replace(table, notes="\n".join(notes))

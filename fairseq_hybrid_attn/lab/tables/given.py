@@ -49,8 +49,8 @@ class Beside:
                 _check(f"--given {name}={path}", path, plan)
         known = [*_names(plan), *self.given]
         if self.baseline and self.baseline not in known:
-            told = f"there is no such row; there are {', '.join(known)}"
-            raise UserError(f"--baseline {self.baseline}: {told}")
+            fault = f"there is no such row; there are {', '.join(known)}"
+            raise UserError(f"--baseline {self.baseline}: {fault}")
 
     def added(self, numbers: TableNumbers, plan: Plan, device: str) -> TableNumbers:
         if self == NOTHING:

@@ -241,7 +241,7 @@ def number_of(
 
 def table_of(title: str, columns: Mapping[str, str], numbers: Iterable[Number]) -> TableNumbers:
     """A table of these numbers; ``columns``: the title of each score."""
-    heads = (ColumnHead(key, told, key, False, None, None) for key, told in columns.items())
+    heads = (ColumnHead(key, title, key, False, None, None) for key, title in columns.items())
     return TableNumbers(
         table="scores",
         title=title,

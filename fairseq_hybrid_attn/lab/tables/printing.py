@@ -51,8 +51,8 @@ def as_json(numbers: TableNumbers, **about: object) -> str:
         {"title": title, "headings": grid.headings, "rows": grid.rows, "left": grid.left}
         for title, grid in grids(numbers)
     ]
-    told = {"grids": shown, "notes": [*notes(numbers), numbers.notes]}
-    content = {**numbers.as_dict(), **told, **about}
+    printed = {"grids": shown, "notes": [*notes(numbers), numbers.notes]}
+    content = {**numbers.as_dict(), **printed, **about}
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -311,9 +311,9 @@ def notes(numbers: TableNumbers) -> list[str]:
         scores.setdefault(number.signature, {})[number.score] = None
     for signature, named in scores.items():
         names = list(named)
-        told = ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]}"
+        listed = ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]}"
         less = all(map(lower_is_better, names))
-        found.append(f"{told}: {signature}" + "; lower is better" * less)
+        found.append(f"{listed}: {signature}" + "; lower is better" * less)
     if any(number.ours.half is not None for number in measured if number.ours):
         found.append(HOW)
     alone = dict.fromkeys(n.score for n in measured if n.ours and n.ours.covers == "seeds")
@@ -334,8 +334,8 @@ def notes(numbers: TableNumbers) -> list[str]:
     mixed = [(n.row, "; ".join(n.trained_on)) for n in measured if len(n.trained_on) > 1]
     found += dict.fromkeys(f"{UNLIKE} {row}: seeds trained on {on}" for row, on in mixed)
     if times := _unlike_times(numbers):
-        told = "; ".join(f"{row} on {on}" for row, on in times.items())
-        found.append(f"{UNLIKE} times are not comparable: {told}")
+        trained = "; ".join(f"{row} on {on}" for row, on in times.items())
+        found.append(f"{UNLIKE} times are not comparable: {trained}")
     if numbers.by_length and numbers.by_length.notes:
         found.append(numbers.by_length.notes)
     if numbers.made_by:

@@ -21,11 +21,12 @@ def check_drawable(plan: Plan) -> None:
 
 def is_drawable(plan: Plan) -> bool:
     """Whether the table is one of learning curves, or of one score by the source's length."""
-    columns = [cell.column for cell in plan.cells]
+    columns = {cell.column.name: cell.column for cell in plan.cells}.values()
     if all(column.curve for column in columns):
         return True
+    groups = [column.group for column in columns]
     of_one_kind = len({cell.score for cell in plan.cells}) == 1
-    return of_one_kind and all(column.group is not None for column in columns)
+    return of_one_kind and None not in groups and len(set(groups)) == len(groups)
 
 
 def draw(plan: Plan, numbers: TableNumbers, theme: str = "light") -> style.Figure:

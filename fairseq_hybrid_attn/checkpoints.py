@@ -123,10 +123,16 @@ def _checked(load: Callable) -> Callable:
         with explained(path):
             state = load(path, arg_overrides, *args, **kwargs)
         check_contents(path, state, weights=whole)
-        model = (state.get("cfg") or {}).get("model")
+        cfg = state.get("cfg") or {}
+        model, criterion = cfg.get("model"), cfg.get("criterion")
         for name in ("compile", "new_weights"):  # of its training, not of its use
             if model is not None and hasattr(model, "get") and name in model:
                 model[name] = False
+        if criterion is not None and "cpu_bf16" in criterion:  # as autocast_bf16 was called
+            cfg["criterion"] = {
+                {"cpu_bf16": "autocast_bf16"}.get(name, name): value
+                for name, value in criterion.items()
+            }
         return state
 
     return load_checkpoint_to_cpu

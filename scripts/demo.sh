@@ -181,7 +181,7 @@ show_result() {
     python "$ROOT/scripts/demo/report.py" --run "$folder" --text "$DEMO_DIR/text"
     page=$DEMO_DIR/$ARCH.html
     logged report fairseq-hybrid report "$ARCH=$folder" --sentences 1-200 --device cpu \
-        --output "$page"
+        --write "$page"
     place=$(printf '%q' "$VENV/bin")
     cat <<END
 

@@ -223,10 +223,10 @@ def unpacked_lstm(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> Tensor:
             x = F.dropout(x, lstm.dropout, lstm.training)
         outputs = []
         for direction in range(directions):
-            layer = tuple(weights[number * directions + direction])
+            used = tuple(weights[number * directions + direction])
             given = x.gather(0, reversed_words.expand_as(x)) if direction else x
             start = x.new_zeros(1, x.size(1), lstm.hidden_size)
-            states = torch.lstm(given, (start, start), layer, True, 1, 0.0, True, False, False)[0]
+            states = torch.lstm(given, (start, start), used, True, 1, 0.0, True, False, False)[0]
             outputs.append(
                 states.gather(0, reversed_words.expand_as(states)) if direction else states
             )

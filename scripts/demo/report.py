@@ -16,7 +16,8 @@ LENGTHS = range(6, 19)
 
 def report(score: dict, source: list[str], translation: list[str], reference: list[str]) -> str:
     """Return the text to show; the three lists are parallel."""
-    bleu = score["scores"]["bleu"]
+    ((scores,),) = score["systems"].values()
+    bleu = scores["bleu"]
     blocks = (
         f"  German     {lines[0]}\n  ours       {lines[1]}\n  reference  {lines[2]}"
         for lines in zip(source, translation, reference, strict=True)

@@ -9,11 +9,14 @@ from architectures import add_row
 from catalogues import CorpusError, catalogue_names, read_catalogue, read_wheel
 from cleaning import CleanPair, clean
 from make_corpus import make_corpus
+from report import report
 from splitting import sentences, split
 
+from fairseq_hybrid_attn.lab.commands.command_line import main
 from fairseq_hybrid_attn.lab.config.paper_tables import Cell, load_table
 from fairseq_hybrid_attn.lab.config.settings import load_profile
 from fairseq_hybrid_attn.lab.corpora import load_corpus
+from fairseq_hybrid_attn.lab.files.json_files import read_json
 
 DEMO = Path(__file__).parents[2] / "scripts" / "demo"
 HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
@@ -168,3 +171,12 @@ def test_any_architecture_gets_a_row(tmp_path):
     cell = Cell(table, table.row(arch), table.column("bleu"))
     assert cell.settings(load_profile("full", tmp_path)).train["arch"] == arch
     assert load_corpus("demo", tmp_path)
+
+
+def test_the_demo_shows_the_score_of_its_run(tmp_path):
+    text, score = tmp_path / "text", tmp_path / "score.json"
+    text.write_text("one two three four five six\n")
+    flags = f"--hypotheses {text} --reference {text} --target-lang en --write {score}"
+    main(["score", *flags.split()])
+    lines = text.read_text().splitlines()
+    assert "BLEU 100.0 on 1 strings" in report(read_json(score), lines, lines, lines)

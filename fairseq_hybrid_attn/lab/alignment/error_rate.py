@@ -9,7 +9,7 @@ With the links A of an alignment and, of a gold alignment, the sure links S and 
 The rates of a corpus come from its counts, summed over the sentences; they are not means of the
 sentences' rates.  A rate with denominator 0 is undefined: precision without links, recall without
 sure ones, AER without either.  A sentence without AER does not change the corpus's AER, whatever
-its possible links; such sentences are listed.
+its possible links; a note names the first such sentences.
 
 All rates are in per cent, as papers print them.  Their formulas are in ``scores/counts.py``.
 """

@@ -253,9 +253,9 @@ def draw(models: list[ModelGates], theme: str = "light") -> style.Figure:
     return figure
 
 
-def _named(models: list[ModelGates], model: ModelGates, branch: tuple) -> str:
+def _named(models: list[ModelGates], model: ModelGates, kind: str, branch: str) -> str:
     """The label of a line: enough to distinguish it from the others."""
-    what = f"{branch[0]}, {branch[1]}"
+    what = f"{kind}, {branch}"
     return f"{model.name}: {what}" if len(models) > 1 else what
 
 
@@ -263,9 +263,9 @@ def _by_layer(axes, models: list[ModelGates], colours: style.Theme) -> None:
     lines = []
     for model in models:
         rows = [row for row in model.rows if row["head"] is None]
-        for branch in dict.fromkeys((row["kind"], row["branch"]) for row in rows):
-            of_branch = [row for row in rows if (row["kind"], row["branch"]) == branch]
-            lines.append((_named(models, model, branch), of_branch))
+        for kind, branch in dict.fromkeys((row["kind"], row["branch"]) for row in rows):
+            of_branch = [row for row in rows if (row["kind"], row["branch"]) == (kind, branch)]
+            lines.append((_named(models, model, kind, branch), of_branch))
     for number, (label, of_branch) in enumerate(lines):
         # Side by side, so that deviations do not hide each other.
         shift = _SHARED * ((number + 0.5) / len(lines) - 0.5)
@@ -290,9 +290,9 @@ def _by_tag(axes, models: list[ModelGates], colours: style.Theme) -> None:
     for model in models:
         layer = min((row["layer"] for row in model.tag_rows), default=None)
         rows = [row for row in model.tag_rows if row["layer"] == layer]
-        for branch in dict.fromkeys((row["kind"], row["branch"]) for row in rows):
-            means = {row["tag"]: row["mean"] for row in rows if row["branch"] == branch[1]}
-            bars.append((f"{_named(models, model, branch)}, layer {layer}", means))
+        for kind, branch in dict.fromkeys((row["kind"], row["branch"]) for row in rows):
+            means = {row["tag"]: row["mean"] for row in rows if row["branch"] == branch}
+            bars.append((f"{_named(models, model, kind, branch)}, layer {layer}", means))
     found = {tag for _, means in bars for tag in means}
     tags = [*(tag for tag in UNIVERSAL if tag in found), *sorted(found.difference(UNIVERSAL))]
     width = 0.8 / len(bars)

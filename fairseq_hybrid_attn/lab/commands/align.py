@@ -28,7 +28,9 @@ from ..files.writing import atomic_write, say
 from ..tables.error_rates import heads_table, rates_table
 from ..tables.printing import as_terminal, grids, write_table
 from . import model_flags, outputs
-from .aer import WRITTEN, add_gold_arguments
+from .aer import add_gold_arguments
+
+WRITTEN = ("data",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", type=Path, metavar="FILE", help="write links to FILE")
     add("--matrices", type=Path, metavar="FILE", help="write attention to FILE.npz")
     add_gold_arguments(parser, required=False)
-    text = "error rates of all layers and heads; needs --gold"
+    text = "error rates of all layers and heads, printed and in a .json; needs --gold"
     add("--table", action="store_true", help=text)
     outputs.add_write(parser, *WRITTEN)
     text = "sentences that are too long for the model: an error (default), or no links"

@@ -24,7 +24,7 @@ from ..tables import curves
 from ..tables.curves import PANELS
 from . import flags, outputs
 
-KINDS = ("data", "figure")
+WRITTEN = ("data", "figure")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,11 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "what to draw, from top to bottom: loss, nll_loss, bleu, or a score of curve.json "
     text += f"(default: those of {','.join(PANELS)} that exist)"
     add("--panels", type=lambda words: words.split(","), metavar="A,B,…", help=text)
-    outputs.add_write(parser, *KINDS)
+    outputs.add_write(parser, *WRITTEN)
 
 
 def run(args: argparse.Namespace) -> None:
-    outputs.check(args.write, KINDS, [path for _, path in args.runs])
+    outputs.check(args.write, WRITTEN, [path for _, path in args.runs])
     found = curves.read_curves(args.runs)
     drawn = curves.panels(args.panels, found)
     shown = [curve for panel in drawn for curve in panel.curves]

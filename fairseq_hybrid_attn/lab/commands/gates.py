@@ -21,7 +21,7 @@ from ..figures import style
 from ..files.json_files import write_json
 from . import model_flags, outputs
 
-KINDS = ("data", "figure")
+WRITTEN = ("data", "figure")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--write-tags", type=Path, metavar="FILE", help="write the tagger's tags, for --tags"
     )
-    outputs.add_write(parser, *KINDS)
+    outputs.add_write(parser, *WRITTEN)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("--write-tags needs --tagger LANGUAGE; give both")
     trained = model_flags.named_models(args.models, args.data)
     inputs = [*model_flags.files_of(args, trained), args.tags]
-    outputs.check(args.write, KINDS, inputs, {"--write-tags": args.write_tags})
+    outputs.check(args.write, WRITTEN, inputs, {"--write-tags": args.write_tags})
     models = measure(
         model_flags.on_text(args, trained),
         args.sentences,

@@ -17,7 +17,7 @@ from ..figures import style
 from ..files.json_files import write_json
 from . import model_flags, outputs
 
-KINDS = ("data", "figure")
+WRITTEN = ("data", "figure")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,14 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model_flags.add_sentences(parser)
     model_flags.add_selection(parser)
     model_flags.add_kinds(parser)
-    outputs.add_write(parser, *KINDS)
+    outputs.add_write(parser, *WRITTEN)
 
 
 def run(args: argparse.Namespace) -> None:
     from ..analysis.heads import draw, measure_heads  # here: it imports torch, which takes seconds
 
     trained = model_flags.named_models(args.models, args.data)
-    outputs.check(args.write, KINDS, model_flags.files_of(args, trained))
+    outputs.check(args.write, WRITTEN, model_flags.files_of(args, trained))
     models = [
         measure_heads(
             model, args.kinds, model.usable(args.sentences, skip_long=args.too_long == "skip")

@@ -63,11 +63,15 @@ def run(args: argparse.Namespace) -> None:
         first = first or numbers
         models.append(measure_maps(model, args.kinds, numbers))
     title = f"Attention maps: {', '.join(model.name for model in models)}"
-    data = {"models": [model.as_dict(rounded) for model in models]}
+
+    def data() -> str:
+        found = {"models": [model.as_dict(rounded) for model in models]}
+        return json.dumps(found, ensure_ascii=False)
+
     outputs.write(
         args.write,
         page=lambda path: write_page(path, maps_page.page(title, models)),
-        data=lambda path: write_text(path, json.dumps(data, ensure_ascii=False)),
+        data=lambda path: write_text(path, data()),
     )
     if args.figures:
         maps_figure.write(models, args.unit, args.figures, args.theme)

@@ -13,8 +13,8 @@ attention maps, gates, heads and learning curves.  Models are compared with the 
 bootstrap, and the sentences that differ most are shown.  The numbers are those of the commands
 score, maps, gates, heads, curves and probe.
 
-The page is one file that needs no network.  A .json has all of its numbers except the weights of
-the maps, which `maps` writes.
+The page, report.html if --write names no other, is one file that needs no network.  A .json has all
+of its numbers except the weights of the maps, which `maps` writes.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> None:
             )
     subjects = {name: find_subject(trained, asked) for name, trained in models.items()}
     read = [path for subject in subjects.values() for path in subject.files]
-    read += [path for _, path in args.probing]
+    read += [*(path for _, path in args.probing), args.comparison]
     outputs.check(written, WRITTEN, read)
     probing = read_probing(args.probing, subjects)
     comparison = args.comparison and read_written(

@@ -23,6 +23,8 @@ and other languages without spaces between words it is the first two: the others
 of Thai, Lao, Khmer, Burmese and Tibetan counts characters.  Every score but the last tokenises
 translation and reference itself, so the tokenisation of the training data does not matter.
 
+A .json has the counts of each sentence, too; a figure is of the groups of --by-length.
+
 --comet MODEL adds COMET by the package unbabel-comet (the extra `comet`); MODEL is a checkpoint or
 a name such as Unbabel/wmt22-comet-da.
 
@@ -69,7 +71,6 @@ from ..tables.scoring import score_table
 from . import outputs
 from .flags import increasing, path_of_name
 
-#: A figure is of groups by length.  A .json also has the counts of each sentence.
 WRITTEN = ("table", "data", "figure")
 
 

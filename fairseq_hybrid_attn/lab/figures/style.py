@@ -129,9 +129,9 @@ def new_figure(width: float, height: float) -> Figure:
 
 def series(number: int, colours: Theme) -> dict:
     """Colour, line and marker of the ``number``-th series (from 0), for matplotlib's ``plot``."""
-    again, colour = divmod(number, len(colours.palette))
+    again, index = divmod(number, len(colours.palette))
     return {
-        "color": colours.palette[colour],
+        "color": colours.palette[index],
         "linestyle": _LINES[again % len(_LINES)],
         "marker": _MARKERS[number % len(_MARKERS)],
     }

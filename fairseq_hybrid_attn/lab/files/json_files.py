@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import UserError
 from .text import read_lines
-from .writing import atomic_write
+from .writing import write_text
 
 
 def read_json(path: Path) -> dict | None:
@@ -50,5 +50,4 @@ def read_written(what: str, path: Path, command: str, use: Callable[[Any], objec
 def write_json(path: Path, content: object, sort_keys: bool = False) -> None:
     """Write plain data to a JSON file atomically."""
     text = json.dumps(content, indent=2, ensure_ascii=False, sort_keys=sort_keys)
-    with atomic_write(path) as file:
-        file.write(f"{text}\n".encode(errors="backslashreplace"))  # names of files may be Latin-1
+    write_text(path, f"{text}\n")

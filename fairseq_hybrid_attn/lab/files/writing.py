@@ -133,7 +133,7 @@ def make_folder(flag: str, path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     with atomic_write(path) as file:
-        file.write(text.encode())
+        file.write(text.encode(errors="backslashreplace"))  # names of files may be Latin-1
 
 
 def write_page(path: Path, text: str) -> None:

@@ -79,7 +79,7 @@ def draw(
                 for numbers in groups.values()
             ]
             axes.errorbar(
-                [group + shift for group in range(len(groups))],
+                [at + shift for at in range(len(groups))],
                 [float("nan") if one is None else one.value for one in found],
                 yerr=[0.0 if one is None else one.half or 0.0 for one in found],
                 label=name,

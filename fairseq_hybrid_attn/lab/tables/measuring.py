@@ -102,11 +102,12 @@ class TableNumbers:
 
     @property
     def systems(self) -> dict[str, list[dict]]:
-        """The scores of each seed of its rows, with the counts of sentences, for JSON."""
+        """The scores of each seed of its rows, not of curves, with counts, for JSON."""
         found: dict[str, dict[int, dict]] = {}
         for number in self.numbers:
+            seeds = found.setdefault(number.row, {1: {}})
             for seed, score in number.scores.items():
-                found.setdefault(number.row, {}).setdefault(seed, {})[number.column] = score
+                seeds.setdefault(seed, {})[number.column] = score
         return {row: list(map(scores_as_dict, of.values())) for row, of in found.items()}
 
     def as_dict(self) -> dict[str, Any]:
@@ -241,7 +242,7 @@ def number_of(
 
 def table_of(title: str, columns: Mapping[str, str], numbers: Iterable[Number]) -> TableNumbers:
     """A table of these numbers; ``columns``: the title of each score."""
-    heads = (ColumnHead(key, title, key, False, None, None) for key, title in columns.items())
+    heads = (ColumnHead(key, shown, key, False, None, None) for key, shown in columns.items())
     return TableNumbers(
         table="scores",
         title=title,

@@ -12,7 +12,7 @@ from .measuring import TableNumbers, compared, numbers_of, table_of
 
 
 def score_table(
-    about: str,
+    title: str,
     metrics: Sequence[Any],  # of ``scores.metrics``, or COMET
     systems: Mapping[str, Sequence[list[str]]],
     references: Sequence[list[str]],
@@ -30,4 +30,4 @@ def score_table(
     for number in numbers:
         name, _, test_set = number.score.partition(".")
         titles[number.score] = f"{labels[name]}, {test_set}" if test_set else labels[name]
-    return compared(table_of(about, titles, numbers), baseline, pairs)
+    return compared(table_of(title, titles, numbers), baseline, pairs)

@@ -16,15 +16,15 @@ def test_outputs_overwrite_no_input_and_can_be_written(tmp_path, monkeypatch):
     os.mkfifo("pipe")
 
     def check(path, other="other/new"):
-        outputs = {"--json": tmp_path / path, "--figure": tmp_path / other, "--page": None}
+        outputs = {"--data": tmp_path / path, "--more": tmp_path / other, "--none": None}
         check_outputs(outputs, [tmp_path / "read", None])
 
     check("new")
     cases = {
-        "read": "--json .*read is one of the inputs",
+        "read": "--data .*read is one of the inputs",
         "link": "is one of the inputs",
         "folder/../read": "is one of the inputs",
-        "other/../other/new": "--figure .*--json writes there too",
+        "other/../other/new": "--more .*--data writes there too",
         "folder": "is a directory",
         "pipe": "is not a regular file",
         "nowhere/new": "there is no directory .*nowhere",

@@ -2,8 +2,10 @@
 
 import pytest
 import torch
-from attention_problems import REFERENCE, WAYS, check_nothing_comes_of_nothing, converted, solve
+from attention_problems import WAYS, check_nothing_comes_of_nothing, converted, solve
 from attention_problems import make as make_problem
+
+from fairseq_hybrid_attn.attention.reference import reference
 
 #: The largest error as a share of the largest number of a tensor.
 BOUNDS = {torch.float32: 2e-5, torch.float16: 5e-3, torch.bfloat16: 3e-2}
@@ -22,7 +24,7 @@ def test_ways_are_the_definition(way, dtype, device):
                 problem = make_problem(
                     branches, n, dtype=dtype, device=device, padded=padded, **sizes
                 )
-                (want,), expected = solve(REFERENCE, converted(problem, torch.float64))
+                (want,), expected = solve(reference, converted(problem, torch.float64))
                 (got,), gradients = solve(WAYS[way], problem)
                 check_nothing_comes_of_nothing(problem, [got], gradients, f"{branches} {n}")
                 pairs = {"outputs": (got, want)}

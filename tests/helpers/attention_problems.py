@@ -189,24 +189,14 @@ def _padding(b, m, padded, generator):
     return padding[:1].expand(b, m) if padded == "expanded" else padding
 
 
-@dataclasses.dataclass(frozen=True)
-class Way:
-    """A way of computing a problem, and whether it can."""
-
-    compute: Callable[[AttentionProblem], AttentionResult]
-    able: Callable[[AttentionProblem], bool] = lambda problem: True
+#: Ways of computing a problem.
+WAYS = {"reference": reference, "sdpa": sdpa}
 
 
-WAYS = {
-    "reference": Way(reference),
-    "sdpa": Way(sdpa, able=lambda problem: not problem.need_weights and problem.q.numel() > 0),
-}
-REFERENCE = WAYS["reference"]
-
-
-def able(problem) -> dict[str, Way]:
-    """The ways that can solve ``problem``."""
-    return {name: way for name, way in WAYS.items() if way.able(problem)}
+def able(problem) -> dict[str, Callable[[AttentionProblem], AttentionResult]]:
+    """The ways that can solve ``problem``: sdpa gives no weights, and takes no empty batch."""
+    some = not problem.need_weights and problem.q.numel() > 0
+    return {name: way for name, way in WAYS.items() if some or name != "sdpa"}
 
 
 def tensors(problem) -> dict:
@@ -228,7 +218,7 @@ def solve(way, problem, learned="outputs"):
     """Outputs, weights if wanted, and gradients by name, from a random gradient of ``learned``."""
     generator = torch.Generator().manual_seed(1)
     leaves = {name: x for name, x in tensors(problem).items() if x.requires_grad}
-    result = way.compute(problem)
+    result = way(problem)
     parts = [result.outputs, *([result.weights] if problem.need_weights else [])]
     loss = parts[0].tanh().sum() if learned == "tanh" else 0.0
     for part in {"outputs": parts[:1], "weights": parts[1:], "both": parts}.get(learned, []):
@@ -247,10 +237,10 @@ def check(problem, *, ways=None, learned="outputs", bounds=None, rounding=False,
     """
     single = problem.q.dtype == torch.float32
     bound, gradient_bound = bounds or ((5e-6, 2e-5) if single else (1e-12, 1e-12))
-    expected, expected_gradients = solve(REFERENCE, converted(problem, torch.float64), learned)
+    expected, expected_gradients = solve(reference, converted(problem, torch.float64), learned)
     limits = [bound] * len(expected)
     if rounding:
-        plain, _ = solve(REFERENCE, problem, learned)
+        plain, _ = solve(reference, problem, learned)
         limits = [max(bound, 1.5 * error(*pair)) for pair in zip(plain, expected, strict=True)]
     for name, way in (able(problem) if ways is None else ways).items():
         what = f"{name} {told}"
@@ -286,8 +276,8 @@ def check_nothing_comes_of_nothing(problem, results, gradients, told=""):
 def check_no_worse_than_reference(way, problem, told="", margins=(1.02, 1.05)):
     """For half precision, where the reference's own error is the measure: its norm, its largest."""
     exact, plain, own = (
-        solve(REFERENCE, converted(problem, torch.float64)),
-        solve(REFERENCE, problem),
+        solve(reference, converted(problem, torch.float64)),
+        solve(reference, problem),
         solve(way, problem),
     )
     check_nothing_comes_of_nothing(problem, *own, told)

@@ -1,48 +1,22 @@
-"""fairseq's commands and ours, run as a user runs them: each in a separate process.
-
-A new process takes seconds to import fairseq, and a test of a table starts dozens.  So ``run``,
-which tests call, has three ways:
-
-* ``run_here``: our commands that only read and print run in the tests' own process;
-* ``run_forked``: others are forked from SERVER, a process that has imported fairseq and has done
-  nothing else.  There, ``_serve`` sets up what a new process would have: files as its streams, its
-  folder, environment and arguments;
-* a new process, if environment variables are given, which a module may read on import.
-
-Our commands start programs of fairseq by ``subprocess.Popen`` in ``lab.files.processes``.  In a
-forked process ``_fork`` takes its place, and forks again.  A test that needs the real one names a
-command by ``command`` and runs it itself.
-
-The rest of this file is what tests train: small models, and text of letters and its reversal.
-"""
+"""fairseq's commands and ours, each in a process of its own, and what tests train with them: small
+models, and text of letters and its reversal."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
-import io
-import multiprocessing
 import os
 import random
-import runpy
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import warnings
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import torch
+from forked import LONGEST, REPOSITORY, environment, run_forked
 
-import fairseq_hybrid_attn
-from fairseq_hybrid_attn.lab.commands.command_line import COMMANDS, main
-from fairseq_hybrid_attn.lab.files import processes
-
-USER_DIR = str(Path(fairseq_hybrid_attn.__file__).parent)
+USER_DIR = f"{REPOSITORY}/fairseq_hybrid_attn"
 MODULES = {
     "fairseq-preprocess": "fairseq_cli.preprocess",
     "fairseq-train": "fairseq_cli.train",
@@ -53,19 +27,6 @@ MODULES = {
     "fairseq-validate": "fairseq_cli.validate",
     "fairseq-hybrid": "fairseq_hybrid_attn",
 }
-#: What training and translation import, partly when they begin.
-IMPORTED = [
-    "fairseq_hybrid_attn.models",  # first, as by --user-dir
-    *(f"fairseq_hybrid_attn.lab.commands.{name.replace('-', '_')}" for name in COMMANDS),
-    *("fairseq_cli.train", "fairseq_cli.generate"),
-    *("torch._dynamo", "torch.profiler"),
-]
-SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(IMPORTED)
-#: With a module and its arguments: a separate process, which forks the programs that it starts.
-FORKING = [sys.executable, __file__]
-#: Our commands that run in this process.
-READ_AND_PRINT = ("table", "show", "runs", "aer")
 TINY = (
     "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 4 "
     "--decoder-attention-heads 4 --encoder-layers 2 --decoder-layers 2 "
@@ -82,56 +43,20 @@ def command(name: str, *arguments: object) -> list[str]:
     return [sys.executable, "-m", MODULES[name], *map(str, arguments)]
 
 
-def environment(**variables: str) -> dict[str, str]:
-    repository = str(Path(USER_DIR).parent)
-    paths = [repository, os.environ.get("PYTHONPATH", "")]
-    return {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "PYTHONWARNINGS": "ignore",
-        "PYTHONPATH": os.pathsep.join(p for p in paths if p),
-        **variables,
-    }
-
-
 def run(name, *arguments, cwd, expect=0, stdin="", **variables) -> subprocess.CompletedProcess:
     """Run a command to its end; its output is shown if its exit status is not ``expect``."""
-    if name == "fairseq-hybrid" and arguments[0] in READ_AND_PRINT and not (stdin or variables):
-        done = run_here(list(map(str, arguments)), cwd)
-    elif not variables:
+    if not variables:
         done = run_forked(MODULES[name], arguments, cwd, stdin)
-    else:  # a process may read variables on import
-        done = subprocess.run(
-            command(name, *arguments),
-            cwd=cwd,
-            env=environment(**variables),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=1200,  # not a test of speed: the machine may be busy
-        )
+    else:  # a new process, which may read them on import
+        words, env = command(name, *arguments), environment(**variables)
+        how = {"input": stdin, "capture_output": True, "text": True, "timeout": LONGEST}
+        done = subprocess.run(words, cwd=cwd, env=env, **how)
     if done.returncode != expect:
         raise AssertionError(
             f"{name} ended with {done.returncode}, not {expect}\n"
             f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
         )
     return done
-
-
-def run_here(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess:
-    """Run one of our commands in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    status: object = 0
-    streams = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
-    with changed_folder(cwd), streams[0], streams[1]:
-        try:
-            main(arguments)
-        except SystemExit as end:  # a UserError is one
-            status = end.code
-    if isinstance(status, str):  # as Python ends a process
-        err.write(f"{status}\n")
-        status = 1
-    return subprocess.CompletedProcess(arguments, status or 0, out.getvalue(), err.getvalue())
 
 
 @contextlib.contextmanager
@@ -144,88 +69,6 @@ def changed_folder(folder: Path):
         os.chdir(before)
 
 
-def run_forked(
-    program: str | Path, arguments: Iterable[object], cwd: Path | None = None, stdin: str = ""
-) -> subprocess.CompletedProcess:
-    """Run a module or a script in a process that has already imported what it needs."""
-    words = [str(program), *map(str, arguments)]
-    with tempfile.TemporaryDirectory() as folder:
-        files = [os.path.join(folder, name) for name in ("in", "out", "err")]
-        for path in files:
-            Path(path).write_text(stdin if path == files[0] else "")
-        child = SERVER.Process(target=_serve, args=(words, str(cwd or Path.cwd()), files))
-        child.start()
-        child.join(1200)  # not a test of speed: the machine may be busy
-        if child.exitcode is None:
-            child.kill()
-            raise AssertionError(f"{program} has not ended within 20 minutes")
-        out, err = (Path(path).read_text(errors="replace") for path in files[1:])
-    return subprocess.CompletedProcess(words, child.exitcode, out, err)
-
-
-def _serve(words: list[str], cwd: str, files: list[str]) -> None:
-    """Be a program with these files as its streams; fork what it starts by ``run_program``."""
-    for number, path in enumerate(files):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND if number else os.O_RDONLY), number)
-    sys.stdin = os.fdopen(0)
-    os.chdir(cwd)
-    os.environ.update(environment())
-    warnings.simplefilter("ignore")
-    # As in any other process; a loader's worker would otherwise start a server first.
-    multiprocessing.set_start_method("fork", force=True)
-    _be_forking(words)
-
-
-def _be_forking(words: list[str]) -> None:
-    processes.subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": _fork})
-    _be(words)
-
-
-def _be(words: list[str]) -> None:
-    """Be ``python -m words``, or ``python words`` if the first is a script."""
-    sys.argv = words
-    if words[0].endswith(".py"):
-        sys.path.insert(0, os.path.dirname(words[0]))
-        runpy.run_path(words[0], run_name="__main__")
-    else:
-        sys.path.insert(0, os.getcwd())
-        runpy.run_module(words[0], run_name="__main__", alter_sys=True)
-
-
-class _Forked(multiprocessing.context.ForkProcess):
-    """A process with the methods of ``subprocess.Popen`` that ``run_program`` uses."""
-
-    def poll(self) -> int | None:
-        return self.exitcode
-
-    def wait(self, timeout: float | None = None) -> int:
-        self.join(timeout)
-        if self.exitcode is None:
-            raise subprocess.TimeoutExpired(self.name, timeout or 0)
-        return self.exitcode
-
-
-def _fork(words: list[str], *, env, stdout, preexec_fn, **_: object) -> _Forked:
-    """Start ``python -m MODULE`` as ``run_program`` does."""
-
-    def program() -> None:
-        os.setsid()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-        if preexec_fn:
-            preexec_fn()
-        for number, stream in enumerate((os.open(os.devnull, os.O_RDONLY), stdout.fileno())):
-            os.dup2(stream, number)
-        os.dup2(1, 2)
-        os.environ.clear()
-        os.environ.update(env)
-        _be(words[2:])
-
-    process = _Forked(target=program)
-    process.start()
-    return process
-
-
 def subword_nmt(program: str, *arguments: object, text: bytes) -> bytes:
     """Run a program of subword-nmt on a text."""
     with tempfile.NamedTemporaryFile() as file:
@@ -236,7 +79,7 @@ def subword_nmt(program: str, *arguments: object, text: bytes) -> bytes:
     return done.stdout.encode()
 
 
-def train(data, save_dir, arch, *flags, cwd, expect=0, **variables):
+def train(data, save_dir, arch, *flags, cwd, expect=0):
     return run(
         "fairseq-train",
         data,
@@ -246,11 +89,10 @@ def train(data, save_dir, arch, *flags, cwd, expect=0, **variables):
         *flags,
         cwd=cwd,
         expect=expect,
-        **variables,
     )
 
 
-def generate(data, checkpoint, *flags, cwd, expect=0, **variables):
+def generate(data, checkpoint, *flags, cwd, expect=0):
     # Unless batches may have any size, fairseq silently leaves out the last batch.
     return run(
         "fairseq-generate",
@@ -260,7 +102,6 @@ def generate(data, checkpoint, *flags, cwd, expect=0, **variables):
         *flags,
         cwd=cwd,
         expect=expect,
-        **variables,
     )
 
 
@@ -320,9 +161,3 @@ def binarise(folder: Path, *flags: str) -> Path:
         cwd=folder,
     )
     return folder / "bin"
-
-
-if __name__ == "__main__":
-    for module in IMPORTED:
-        importlib.import_module(module)
-    _be_forking(sys.argv[1:])

@@ -56,8 +56,5 @@ OF_2018 = {
         "Er kam um 8 Uhr a.m.",
         "Wort wort . Wort Mr. X. Y.Z. ... z.B. a.",
     },
-    "en": {
-        "It ended at 8 p.m.",
-        "See e.g. www.example.org. it was etc . But a-b well-known Dr.",
-    },
+    "en": {"It ended at 8 p.m.", "See e.g. www.example.org. it was etc . But a-b well-known Dr."},
 }

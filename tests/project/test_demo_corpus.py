@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from architectures import add_row
 from catalogues import CorpusError, catalogue_names, read_catalogue, read_wheel
-from cleaning import CleanPair, clean, is_translation, name_placeholders
+from cleaning import CleanPair, clean
 from make_corpus import make_corpus
 from splitting import sentences, split
 
@@ -84,55 +84,44 @@ def test_only_plain_german_and_a_compiled_one_only_without_its_source():
     assert catalogue_names(names) == [names[0], names[5]]
 
 
-def test_what_cannot_be_read_is_named(tmp_path):
-    whole = wheel(tmp_path / "a.whl", **{"x/de/LC_MESSAGES/x.po": HEADER.encode() * 99})
+def test_a_broken_wheel_is_named(tmp_path):
     broken = tmp_path / "b.whl"
-    broken.write_bytes(whole.read_bytes()[:200])
-    nonsense = wheel(tmp_path / "c.whl", **{"x/de/LC_MESSAGES/x.po": b'msgid "a\nnonsense'})
-    for path, message in (
-        (broken, r"b\.whl is not a readable wheel .*delete it"),
-        (nonsense, r"c\.whl: x/de/LC_MESSAGES/x\.po is not a readable"),
-    ):
-        with pytest.raises(CorpusError, match=message):
-            read_wheel(path)
+    broken.write_bytes(wheel(tmp_path / "a.whl", x=HEADER.encode() * 99).read_bytes()[:200])
+    with pytest.raises(CorpusError, match=r"b\.whl"):
+        read_wheel(broken)
 
 
-def test_markup_goes_and_white_space_alone_leaves_a_pair_untouched():
-    for german, english, *expected in [
+def test_what_is_kept_of_a_pair():
+    """White space alone leaves it untouched."""
+    for german, english, *expected in (
         ("<b>Neue</b> Seite", "<b>New</b> page", "Neue Seite", "New page", False),
-        ("Alt<br/>und neu", "Old<br/>and new", "Alt und neu", "Old and new", False),
         ("Neue\n   Seite ", "New\tpage", "Neue Seite", "New page", True),
         ("100%% sicher sein", "To be 100%% sure", "100% sicher sein", "To be 100% sure", False),
-        ("Seite %s", "Page %s", "Seite X", "Page X", False),
-    ]:
-        assert clean(german, english) == [CleanPair(*expected)]
-
-
-def test_placeholders_get_a_name():
-    for placeholder in "%s %d %(name)s %(n)d {} {name} {0} ${name} $name".split():
-        named = name_placeholders(f"Seite {placeholder} löschen", f"Delete page {placeholder}")
-        assert named == ("Seite X löschen", "Delete page X"), placeholder
-    swapped = name_placeholders("In {b} ist {a} und {a}", "{a} and {a} is in {b}")
-    assert swapped == ("In Y ist X und X", "X and X is in Y")
-    for pair in (("Seite", "Page {name}"), ("{b}", "{a}"), ("{a}{b}{c}{d}", "{a}{b}{c}{d}")):
-        assert name_placeholders(*pair) is None  # missing, another, too many
-
-
-def test_what_is_a_translation():
-    for german, english, expected in (
-        ("Ja", "Yes", True),
-        ("Der Name der Seite fehlt.", "The name of the page is missing.", True),
-        ("", "Page", False),
-        ("Server", "server", False),
-        ("42 %", "43 %", False),
-        ("Seite " * 61, "Page " * 61, False),
-        ("Eine Erklärung, die sich über viele Worte hinzieht", "Page number one", False),
-        ("The name of the page", "The title of the page", False),
-        ("Страница", "Page", False),
-        ("Siehe https://example.org", "See https://example.org", False),
-        ("Ruft name() auf", "Calls name()", False),
+        ("In {b} ist {a} und {a}", "{a} and {a} is in {b}")
+        + ("In Y ist X und X", "X and X is in Y", False),
     ):
-        assert is_translation(german, english) == expected, (german, english)
+        assert clean(german, english) == [CleanPair(*expected)]
+    for placeholder in "%s %d %(name)s %(n)d {} {name} {0} ${name} $name".split():
+        found = clean(f"Seite {placeholder} löschen", f"Delete page {placeholder}")
+        assert found == [CleanPair("Seite X löschen", "Delete page X", False)], placeholder
+
+
+def test_what_is_no_translation():
+    for german, english in (
+        ("Seite", "Page {name}"),  # a placeholder is missing, is another, or there are too many
+        ("Seite {b}", "Page {a}"),
+        ("Seite {a}{b}{c}{d}", "Page {a}{b}{c}{d}"),
+        ("", "Page"),
+        ("Server", "server"),
+        ("42 %", "43 %"),
+        ("Seite " * 61, "Page " * 61),
+        ("Eine Erklärung, die sich über viele Worte hinzieht", "Page number one"),
+        ("The name of the page", "The title of the page"),
+        ("Страница", "Page"),
+        ("Siehe https://example.org", "See https://example.org"),
+        ("Ruft name() auf", "Calls name()"),
+    ):
+        assert clean(german, english) == [], (german, english)
 
 
 def test_no_sentence_is_in_two_parts():
@@ -174,11 +163,8 @@ def test_a_corpus_from_wheels(tmp_path, monkeypatch):
 def test_any_architecture_gets_a_row(tmp_path):
     configs = DEMO.parents[1] / "configs"
     arch = "transformer_mma_iwslt"
-    for _ in range(2):  # the second time over the first
-        add_row(arch, configs, tmp_path)
+    add_row(arch, configs, tmp_path)
     table = load_table("demo/architectures", tmp_path)
     cell = Cell(table, table.row(arch), table.column("bleu"))
     assert cell.settings(load_profile("full", tmp_path)).train["arch"] == arch
     assert load_corpus("demo", tmp_path)
-    with pytest.raises(ValueError, match="(?s)ARCH=transformer_hyson: .*transformer_hysan\n"):
-        add_row("transformer_hyson", configs, tmp_path / "none")

@@ -74,22 +74,6 @@ def commands(text: str) -> str:
     return "\n".join(re.findall(r"^ {4}(.*)$", without_code, re.MULTILINE))
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """The package as its wheel installs it, without configurations or tests."""
-    folder = tmp_path_factory.mktemp("installed")
-    source = folder / "source"
-    shutil.copytree(ROOT / "fairseq_hybrid_attn", source / "fairseq_hybrid_attn")
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    build = "from setuptools import build_meta; build_meta.build_wheel('..')"
-    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
-    (wheel,) = folder.glob("*.whl")
-    shutil.unpack_archive(wheel, folder / "site", "zip")
-    shutil.rmtree(source)
-    return folder / "site"
-
-
 def bash(lines: str, folder: Path, installed: Path) -> str:
     """What these lines print to standard output."""
     environment = {

@@ -3,44 +3,26 @@
 import os
 import subprocess
 import sys
-import zipfile
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
 from fairseq_hybrid_attn.lab.commands.command_line import COMMANDS, main
 
-ROOT = Path(__file__).parents[2]
-
-
-def pip(*words, **variables):
-    command = [sys.executable, "-m", "pip", *words, "--no-index", "--no-deps", "-q"]
-    subprocess.run(command, check=True, env={**os.environ, **variables})
-
 
 @pytest.mark.slow
-def test_a_wheel_needs_no_checkout(tmp_path):
-    source = tmp_path / "source"  # setuptools leaves files beside what it builds
-    ours = ("fairseq_hybrid_attn", "configs", "pyproject.toml", "setup.py", "README.md", "LICENSE")
-    source.mkdir()
-    subprocess.run(["cp", "-r", *(ROOT / name for name in ours), source], check=True)
-    pip("wheel", "--no-build-isolation", "-w", str(tmp_path), str(source), GITHUB_REPOSITORY="a/b")
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
-        about = archive.read(name).decode()
+def test_a_wheel_needs_no_checkout(installed, tmp_path):
+    (metadata,) = installed.glob("*.dist-info/METADATA")
+    about = metadata.read_text()
     assert "](https://github.com/a/b/blob/HEAD/docs/install.md)" in about
     assert '="https://github.com/a/b/raw/HEAD/docs/pictures/patterns-light.svg"' in about
     assert "](docs/" not in about and '="docs/' not in about
-    pip("install", "--target", str(tmp_path / "site"), str(wheel))
-    (tmp_path / "work").mkdir()
 
     def run(*words):
         command = [sys.executable, "-m", "fairseq_hybrid_attn", *words]
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+        environment = {**os.environ, "PYTHONPATH": str(installed)}
         done = subprocess.run(
-            command, cwd=tmp_path / "work", env=environment, capture_output=True, text=True
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True
         )
         assert not done.returncode, done.stderr
         return done.stdout
@@ -72,7 +54,6 @@ def test_version_suggestion_and_completion(capsys):
     assert f"torch {version('torch')}" in printed.split("\n")[0]
     subprocess.run(["bash", "-n"], input=printed.partition("\n")[2], text=True, check=True)
     assert "--subword-size" in printed
-    for word, said in (("reprodcue", "did you mean reproduce?"), ("xyz", "--help lists")):
-        with pytest.raises(SystemExit) as end:
-            main([word])
-        assert end.value.code == 2 and said in capsys.readouterr().err
+    with pytest.raises(SystemExit) as end:
+        main(["reprodcue"])
+    assert end.value.code == 2 and "did you mean reproduce?" in capsys.readouterr().err

@@ -24,32 +24,14 @@ def run(script, *arguments, cwd, **variables):
     )
 
 
-def test_help_says_what_it_does_and_does_nothing(tmp_path):
-    for script in (
-        "demo.sh",
-        "test.sh",
-        "check_gpu.sh",
-        "examples/word_alignment.sh",
-    ):
-        done = run(script, "--help", cwd=tmp_path, DEMO_DIR=str(tmp_path / "demo"))
-        assert done.returncode == 0, script
-        assert done.stdout.startswith(f"scripts/{script}: ") and "PYTHON" in done.stdout
-        assert not list(tmp_path.iterdir()), script
-
-
 def test_wrong_settings_are_refused_before_anything_is_made(tmp_path):
-    example = "examples/word_alignment.sh"
     for script, arguments, variables, said in (
-        ("demo.sh", "", {"SEED": "0"}, "SEED=0"),
-        ("demo.sh", "", {"ARCH": "../up"}, "ARCH=../up"),
-        ("demo.sh", "transformer_hysan", {}, "takes no arguments"),
-        (example, "", {}, "name a folder"),
-        (example, "--text x", {}, "name a folder"),
-        (example, "work", {}, "give --languages"),
-        (example, "work --languages de en -- alignment/table3", {}, "name a --profile"),
+        ("demo.sh", (), {"SEED": "0"}, "SEED=0"),
+        ("demo.sh", (), {"ARCH": "../up"}, "ARCH=../up"),
+        ("examples/word_alignment.sh", ("work",), {}, "--languages"),
     ):
-        variables = {"DEMO_DIR": str(tmp_path / "demo"), **variables}
-        done = run(script, *arguments.split(), cwd=tmp_path, **variables)
+        variables["DEMO_DIR"] = str(tmp_path / "demo")
+        done = run(script, *arguments, cwd=tmp_path, **variables)
         assert done.returncode == 1 and said in done.stderr, (script, arguments, variables)
         assert not list(tmp_path.iterdir())
 
@@ -58,7 +40,7 @@ def test_the_demo_replaces_no_files_of_others(tmp_path):
     (tmp_path / "text").mkdir()
     (tmp_path / "text/thesis.txt").write_text("all")
     done = run("demo.sh", cwd=tmp_path, DEMO_DIR=str(tmp_path))
-    assert done.returncode == 1 and "name a new folder" in done.stderr
+    assert done.returncode == 1
     assert [path.name for path in tmp_path.iterdir()] == ["text"]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cli import FORKING, environment, run
+from cli import command, environment, run
 from made_runs import MadeWorkspace, manifest
 from refusals import check_command_refusals
 from workspaces import SETTINGS, TABLE, with_rows, write_configs, write_text
@@ -62,7 +62,7 @@ def test_two_processes_train_what_one_does(place):
         [
             *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
             *("--master-port", str(29600 + os.getpid() % 1000), "--no-python"),
-            *(*FORKING, "fairseq_hybrid_attn", "train", *row, *where),
+            *command("fairseq-hybrid", "train", *row, *where),
         ],
         cwd=folder,
         env=environment(),

@@ -115,6 +115,10 @@ def test_attention_dropout_is_for_training():
     assert call(module, x).equal(call(module, x))
     module.dropout_module.apply_during_inference = True  # fairseq's --retain-dropout
     assert not call(module, x).equal(call(module, x))
+    module.dropout_module.p = 0.0  # by fairseq's name of the rate, and by PyTorch's
+    assert module.dropout == 0 and call(module, x).equal(call(module, x))
+    module.dropout = 0.5
+    assert module.dropout_module.p == 0.5 and not call(module, x).equal(call(module, x))
 
 
 def test_weights_have_the_shapes_that_fairseq_and_torch_return():
@@ -149,21 +153,14 @@ def test_what_self_attention_cannot_do_is_refused():
         ((x.clone(), x), "same tensor", {}),
         ((x, x.clone()), "same tensor", {}),
         ((x, x), "plan's patterns", {"attn_mask": local_mask}),
-        ((x, x), "plan's patterns", {"attn_mask": torch.rand(6, 6)}),
         ((x, x), "plan's patterns", {"attn_mask": torch.full((6, 6), math.nan)}),
-        ((x, x), "plan's patterns", {"attn_mask": ~PAST.mask(7, 7)}),
         ((x, x), "plan's patterns", {"attn_mask": ~PAST.mask(6, 6).expand(3 * H, 6, 6)}),
-        ((x, x), "plan's patterns", {"attn_mask": torch.zeros(6, 6).long()}),
         ((x, x), "key_padding_mask", {"key_padding_mask": torch.zeros(x.size(1), 1).bool()}),
         ((x, x), "int64: give bool", {"key_padding_mask": torch.ones(x.size(1), 6).long()}),
-        ((x, x), "uint8: give bool", {"key_padding_mask": torch.ones(x.size(1), 6).byte()}),
         ((x, x), "0 and -inf only", {"key_padding_mask": torch.full((x.size(1), 6), 0.5)}),
-        ((None, None), "0 and -inf only", {"key_padding_mask": torch.full((x.size(1), 6), -9.0)}),
     ):
         with pytest.raises(ValueError, match=said):
             module(x, key, value, **more)
-    with pytest.raises(ValueError, match="int64: give bool"):
-        module.attend(x, torch.ones(x.size(1), 6).long())
     for wrong in (x[:, 0], x[..., :4]):
         with pytest.raises(ValueError, match="shape"):
             module(wrong, wrong, wrong)

@@ -68,11 +68,9 @@ def test_words_of_the_papers():
 
 def test_wrong_words_are_named():
     for value, *said in (
-        ("", "empty", "global, fw, bw, lK"),
+        ("", "global, fw, bw, lK"),
         ("global,,fw", "''"),
-        ("global,sideways", "'sideways'", "K a whole number", "--user-dir FOLDER"),
-        ("l0", "width 0"),
-        ("l", "'l'"),
+        ("global,sideways", "'sideways'", "--user-dir FOLDER"),
         ("l1.5", "'l1.5'"),
         ("Global", "'Global'"),
         ("l0,sideways,global,up", "l0", "sideways", "up"),  # all faults at once
@@ -127,21 +125,17 @@ def test_registered_words_are_added_to_those_of_a_side(registry):
         with pytest.raises(UserError, match=said):
             parsed(value, vocabulary)
     register_pattern("encoder", "changeableK", Changeable)
-    register_pattern("encoder", "nothingK", lambda number: None)
-    vocabulary = vocabulary_for("encoder", {})
-    for value, kind in (("changeable2", "Changeable"), ("nothing2", "NoneType")):
-        with pytest.raises(UserError, match=rf"{kind} must be .*@dataclass\(frozen=True\)"):
-            parsed(value, vocabulary)
+    with pytest.raises(UserError, match=r"Changeable must be .*@dataclass\(frozen=True\)"):
+        parsed("changeable2", vocabulary_for("encoder", {}))
 
 
 def test_words_that_cannot_be_registered(registry):
     register_pattern("encoder", "everyK", Every)
     for side, word, pattern, said in (
-        ("cross", "every", PAST, "'cross' is not a side; use encoder or decoder"),
-        ("encoder", "everyK", Every, "'everyK' is a word for patterns already"),
-        ("decoder", "lK", Every, "'lK' is a word"),
+        ("cross", "every", PAST, "'cross' is not a side"),
+        ("encoder", "everyK", Every, "'everyK' is a word"),
         ("encoder", "forward", PAST, "'forward' is a word"),
-        *(("encoder", word, PAST, "is not a word") for word in ("", "a,b", "a b", "l5", "K", "2K")),
+        *(("encoder", word, PAST, "is not a word") for word in ("", "a,b", "l5", "2K")),
         ("encoder", "every", Every, "'every' must be a pattern"),
         ("encoder", "soK", PAST, "'soK' must be a function of a number"),
     ):

@@ -18,7 +18,6 @@ from fairseq_hybrid_attn.attention.multihead import KeyValueCache
 from fairseq_hybrid_attn.attention.positions import slopes_of
 from fairseq_hybrid_attn.attention.reference import reference
 from fairseq_hybrid_attn.attention.sdpa import sdpa
-from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past
 
 D, H = 24, 4
@@ -172,12 +171,6 @@ def test_they_replace_embeddings_where_a_side_has_positions(kind):
     assert all(layer.self_attn.relative_positions == kind for layer in model.decoder.layers)
 
 
-def test_what_cannot_be_is_refused():
-    with pytest.raises(UserError, match="relative-positions"):
-        build_tiny("mma", relative_positions="learned")
-    with pytest.raises(UserError, match="relative-positions"):
-        build_tiny("mma", relative_positions="rotary", encoder_embed_dim=20)
+def test_an_odd_width_has_no_rotary_positions():
     with pytest.raises(ValueError, match="pairs"):
         PatternedAttention(12, 4, AttentionPlan(relative_positions="rotary"))
-    with pytest.raises(ValueError, match="learned"):
-        PatternedAttention(12, 4, AttentionPlan(relative_positions="learned"))

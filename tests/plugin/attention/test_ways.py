@@ -97,7 +97,7 @@ def test_dropout_is_drawn_anew_for_each_weight():
             results = []
             for given in (dataclasses.replace(dropped, mix=None), dropped):
                 torch.manual_seed(0)
-                results.append(way.compute(given))
+                results.append(way(given))
             plain, mixed = results
             if name != "sdpa":
                 torch.testing.assert_close(plain.weights, weights)
@@ -125,7 +125,7 @@ def test_gradients_with_dropout_are_those_of_differences():
         leaves = tensors(problem)
         for way_name, way in able(problem).items():
 
-            def function(*given, solved=way.compute, problem=problem, leaves=leaves):
+            def function(*given, solved=way, problem=problem, leaves=leaves):
                 torch.manual_seed(1)
                 result = solved(
                     dataclasses.replace(problem, **dict(zip(leaves, given, strict=True)))
@@ -152,8 +152,8 @@ def test_training_after_inference():
             masks._remembered.clear()
             for way in able(problem).values():
                 with torch.inference_mode():
-                    inferred = way.compute(problem).outputs
-                torch.testing.assert_close(way.compute(problem).outputs, inferred)
+                    inferred = way(problem).outputs
+                torch.testing.assert_close(way(problem).outputs, inferred)
             check(problem)
 
 
@@ -171,8 +171,8 @@ def test_keys_that_are_not_seen_do_not_matter_whatever_they_hold():
         k[:, :, changed] += by
         v[:, :, changed] -= 3 * by
         for name, way in able(problem).items():
-            before = way.compute(problem).outputs
-            after = way.compute(dataclasses.replace(problem, k=k, v=v)).outputs
+            before = way(problem).outputs
+            after = way(dataclasses.replace(problem, k=k, v=v)).outputs
             assert torch.equal(before[:, :, :, same], after[:, :, :, same]), name
             assert lengths != 130 or not torch.equal(before, after), name
 
@@ -185,7 +185,7 @@ def test_precision_under_autocast():
             want = reference(converted(problem, torch.float64)).outputs
             for way_name, way in able(problem).items():
                 with torch.autocast("cpu", dtype=torch.bfloat16):
-                    outputs = way.compute(problem).outputs
+                    outputs = way(problem).outputs
                 assert error(outputs, want) <= 0.1, way_name
 
 

@@ -1,6 +1,5 @@
 """The real command lines, on text with awkward lines."""
 
-import json
 import math
 import re
 import subprocess
@@ -25,6 +24,7 @@ def lines(done: subprocess.CompletedProcess, kind: str) -> dict[int, str]:
     return {int(line[2 : line.index("\t")]): line.split("\t")[-1] for line in found}
 
 
+<<<<<<< HEAD
 def test_train_average_generate_score(trained, corpus, tmp_path):
     """From the checkpoint alone, without flags of the model."""
     settings = torch.load(trained.checkpoint, weights_only=True)["cfg"]["model"]
@@ -65,19 +65,23 @@ def test_train_resume_generate(arch, flags, corpus, tmp_path):
     assert len(lines(generated, "H")) == HYPOTHESES
 
 
+=======
+>>>>>>> cutplugin
 def test_a_new_process_computes_the_same_probabilities(trained, corpus, tmp_path, monkeypatch):
-    """fairseq-generate scores the references as the model does here.
+    """fairseq-generate scores the references as the model does here, from a checkpoint alone.
 
     The patterns of the second model are only in its settings.
     """
+    settings = torch.load(trained, weights_only=True)["cfg"]["model"]
+    assert settings["encoder_branches"] == "global,fw,bw,l5"  # it holds the defaults as well
     flags = [*analysed.TINY, "--head-patterns", "backward,local", "--local-window", "2"]
     monkeypatch.setitem(analysed.MODELS, "mma", ("transformer_mma", flags))
     analysed.save(corpus.parent, "mma")
-    for checkpoint in (trained.checkpoint, corpus.parent / "mma.pt"):
+    for checkpoint in (trained, corpus.parent / "mma.pt"):
         printed = lines(generate(corpus, checkpoint, SKIP, "--score-reference", cwd=tmp_path), "P")
         (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)])
         model.eval()
-        if checkpoint != trained.checkpoint:
+        if checkpoint != trained:
             heads = (PAST, PAST, local(2), local(2))
             assert all(layer.self_attn.branches == (heads,) for layer in model.encoder.layers)
         text = (corpus.parent / "test.de").read_text().split("\n")
@@ -98,11 +102,11 @@ def test_a_new_process_computes_the_same_probabilities(trained, corpus, tmp_path
 def test_interactive_from_the_checkpoint_alone(trained, corpus, tmp_path):
     """It translates each sentence alone as fairseq-generate does in batches."""
     beam = ("--beam", 3, "--max-len-a", 0, "--max-len-b", 12)
-    expected = lines(generate(corpus, trained.checkpoint, SKIP, *beam, cwd=tmp_path), "H")
+    expected = lines(generate(corpus, trained, SKIP, *beam, cwd=tmp_path), "H")
     numbers = [n for n in expected if n < 8]  # an empty line among them
     sources = (corpus.parent / "test.de").read_text().split("\n")
     interactive = run(
-        *("fairseq-interactive", corpus, "--user-dir", USER_DIR, "--path", trained.checkpoint),
+        *("fairseq-interactive", corpus, "--user-dir", USER_DIR, "--path", trained),
         *("--cpu", *beam, "-s", "de", "-t", "en"),
         cwd=tmp_path,
         stdin="".join(f"{sources[n]}\n" for n in numbers),
@@ -113,7 +117,8 @@ def test_interactive_from_the_checkpoint_alone(trained, corpus, tmp_path):
 
 @pytest.mark.slow
 def test_named_sizes_under_hydra(corpus, tmp_path):
-    """fairseq-hydra-train builds the named size, and fairseq-generate reads its checkpoint."""
+    """fairseq-hydra-train builds the named size, and fairseq-generate reads its checkpoint; a
+    setting without effect is refused."""
     (tmp_path / "small.yaml").write_text(f"""
 common: {{user_dir: {USER_DIR}, cpu: true}}
 task: {{_name: translation, data: {corpus}, max_source_positions: 40, max_target_positions: 40}}
@@ -133,6 +138,9 @@ checkpoint: {{save_dir: {tmp_path}/model}}
     assert model.encoder.embed_tokens.embedding_dim == 256
     assert len(model.encoder.layers[0].self_attn.branches) == 2
     generate(corpus, checkpoint, SKIP, "--beam", 2, cwd=tmp_path)
+    typed = ("+model.branch_fusion=sum", "+model.squeeze_ratio=4")
+    done = run("fairseq-hydra-train", *flags, *typed, cwd=tmp_path, expect=1)
+    assert "--branch-fusion gated-sum" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_checkpoints_pass_between_numpy_1_and_2(tmp_path):

@@ -7,14 +7,7 @@ import pytest
 import torch
 from every_model import sample
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
-from models import (
-    PAD,
-    assert_all_close,
-    build_stock,
-    build_tiny,
-    dictionary,
-    gradients,
-)
+from models import PAD, assert_all_close, build_stock, build_tiny, dictionary, gradients
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.criterions import cross_entropy

@@ -7,16 +7,8 @@ import pytest
 import torch
 from cli import TRAINING_FLAGS, USER_DIR, run, write_corpus
 from fairseq import checkpoint_utils
-from models import (
-    LANGUAGE_MODELS,
-    PREFIXES,
-    assert_all_close,
-    build_language_model,
-    gradients,
-    pad,
-)
+from models import LANGUAGE_MODELS, PREFIXES, assert_all_close, build_language_model, gradients, pad
 
-from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.models import MMA
 from fairseq_hybrid_attn.patterns import PAST, local_past
 
@@ -46,14 +38,7 @@ def text(tmp_path_factory):
     """Sequences of letters, binarised for language modelling."""
     folder = tmp_path_factory.mktemp("text")
     write_corpus(folder, hard_cases=False)
-    splits = [
-        f"{option}={split}.de"
-        for option, split in (
-            ("--trainpref", "train"),
-            ("--validpref", "valid"),
-            ("--testpref", "test"),
-        )
-    ]
+    splits = [f"--{split}pref={split}.de" for split in ("train", "valid", "test")]
     run("fairseq-preprocess", "--only-source", *splits, "--destdir", "bin", cwd=folder)
     return folder
 
@@ -112,34 +97,6 @@ def test_prompts_are_continued(trained, text, tmp_path):
     assert len(found) == 20 and [found[str(number)] for number in range(4)] == hypotheses
 
 
-@pytest.mark.slow
-def test_under_hydra(text, tmp_path):
-    (tmp_path / "lm.yaml").write_text(f"""
-common: {{user_dir: {USER_DIR}, cpu: true}}
-task: {{_name: language_modeling, data: {text}/bin, tokens_per_sample: 40}}
-model: {{_name: transformer_lm_mma, decoder_layers: 1, decoder_embed_dim: 16, local_window: 3}}
-criterion: {{_name: cross_entropy}}
-optimizer: {{_name: adam}}
-lr_scheduler: {{_name: fixed}}
-optimization: {{max_update: 1, lr: [0.001]}}
-dataset: {{max_tokens: 400, required_batch_size_multiple: 1}}
-checkpoint: {{save_dir: {tmp_path}/model}}
-""")
-    flags = ["--config-dir", tmp_path, "--config-name", "lm"]
-    run("fairseq-hydra-train", *flags, cwd=tmp_path)
-    path = str(tmp_path / "model/checkpoint_last.pt")
-    (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([path])
-    (layer,) = model.decoder.layers
-    assert layer.self_attn.branches == ((PAST,) * 4 + (local_past(3),) * 4,)
-    assert model.decoder.embed_tokens.embedding_dim == 16  # as the model's width
-    done = run("fairseq-hydra-train", *flags, "model.local_window=0", cwd=tmp_path, expect=1)
-    assert "--local-window 0: use 1 or more" in done.stderr and "Traceback" not in done.stderr
-    typed = ("+model.head_patterns=backward", "model.local_window=2")
-    run("fairseq-hydra-train", *flags, *typed[:1], cwd=tmp_path)
-    done = run("fairseq-hydra-train", *flags, *typed, cwd=tmp_path, expect=1)
-    assert "--head-patterns local" in done.stderr and "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize("arch", LANGUAGE_MODELS)
 def test_the_past_alone_is_fairseqs_language_model(arch, double_softmax):
     """Outputs and gradients with its weights, whatever its embeddings."""
@@ -165,17 +122,6 @@ def test_the_past_alone_is_fairseqs_language_model(arch, double_softmax):
         assert none == {name for name, gradient in results[1].items() if gradient is None}
         kept = [{k: v for k, v in result.items() if k not in none} for result in results]
         assert_all_close(kept[1], kept[0], rtol=0, atol=1e-10)
-
-
-def test_wrong_settings_are_refused_by_name():
-    for arch, settings, said in (
-        ("transformer_lm_hysan", {"squeeze_ratio": 3}, "divisor of the width, 16"),
-        ("transformer_lm_mma", {"head_patterns": "forward"}, "use backward, local"),
-        ("transformer_lm_mma", {"decoder_layers": 0}, "--decoder-layers 0"),
-    ):
-        with pytest.raises(UserError, match=arch) as error:
-            build_language_model(arch, **settings)
-        assert said in str(error.value) and "encoder" not in str(error.value)
 
 
 def test_any_class_loads_it(trained, text):

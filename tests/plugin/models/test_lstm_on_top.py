@@ -4,17 +4,7 @@ import itertools
 
 import torch
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
-from models import (
-    PAD,
-    PREFIXES,
-    PRENORM,
-    SENTENCES,
-    build,
-    build_tiny,
-    logits,
-    pad,
-    parameters,
-)
+from models import PAD, PREFIXES, PRENORM, SENTENCES, build, build_tiny, logits, pad, parameters
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from fairseq_hybrid_attn.models.lstm_on_top import unpacked_lstm

@@ -213,17 +213,6 @@ def test_a_decoder_may_see_the_source_in_its_self_attention():
 PQ = {"quant_noise_pq": 0.5, "quant_noise_pq_block_size": 4}
 
 
-def test_dropouts_go_where_fairseq_has_them():
-    rates = {"dropout": 0.3, "attention_dropout": 0.2, "activation_dropout": 0.1}
-    for name in ("mma", "hysan-concat"):
-        model = build_tiny(name, **PQ, **rates).train()
-        for layer in [*model.encoder.layers, *model.decoder.layers]:
-            assert layer.dropout_module.p == 0.3
-            assert layer.self_attn.dropout_module.p == 0.2
-            assert layer.activation_dropout_module.p == 0.1
-        logits(model, SENTENCES, PREFIXES).pow(2).sum().backward()
-
-
 def matrices(model) -> dict[str, torch.Tensor]:
     """The matrices of a model's layers."""
     named = model.named_parameters()
@@ -267,31 +256,13 @@ def test_a_decoder_with_noise_is_a_stock_one():
         build_tiny("mma", cross_self_attention=True, **PQ)
 
 
-def test_the_rate_of_attention_dropout_can_be_changed():
-    """By either name that it has: PyTorch's and fairseq's."""
-    attention = build_tiny("mma", attention_dropout=0.5).train().encoder.layers[0].self_attn
-    x = torch.randn(6, 2, 16)
-    for rate in (0.0, 0.5):
-        for set_rate in (
-            lambda rate: setattr(attention, "dropout", rate),
-            lambda rate: setattr(attention.dropout_module, "p", rate),
-        ):
-            set_rate(0.25)
-            set_rate(rate)
-            assert attention.dropout == attention.dropout_module.p == rate
-            first, second = (attention(x, x, x)[0] for _ in range(2))
-            assert torch.equal(first, second) == (rate == 0)
-
-
 def test_as_many_plans_as_layers(monkeypatch):
     plan = AttentionPlan(branches=((PAST,),))
     for side, layers in (("encoder", 3), ("decoder", 2)):
-        for number in (0, layers - 1, layers + 1):
-            plans = Plans(**{side: (plan,) * number})
-            monkeypatch.setattr(MMA, "plan", classmethod(lambda cls, cfg, faults, p=plans: p))
-            told = f"MMA.plan.. gives {number} plans for {layers} {side} layers"
-            with pytest.raises(UserError, match=told):
-                build_tiny("mma")
+        plans = Plans(**{side: (plan,) * (layers - 1)})
+        monkeypatch.setattr(MMA, "plan", classmethod(lambda cls, cfg, faults, p=plans: p))
+        with pytest.raises(UserError, match=f"{layers - 1} plans for {layers} {side} layers"):
+            build_tiny("mma")
 
 
 def test_a_flag_reaches_what_it_sets():
@@ -336,9 +307,7 @@ def documented_sizes():
     page = (Path(__file__).parents[3] / "docs/models.md").read_text()
     sizes = {}
     for names, *size in re.findall(r"^\| (.*) \| (\d+), (\d+), (\d+), (\d+) \|", page, re.M):
-        quoted = re.findall("`(.*?)`", names)
-        assert quoted, f"docs/models.md: write the architectures of the row {names!r} as `NAME`"
-        first, *others = quoted
+        first, *others = re.findall("`(.*?)`", names)
         for name in (first, *others):
             sizes[name.replace("…", first)] = [int(number) for number in size]
     return sizes
@@ -348,8 +317,7 @@ def test_sizes_and_parameters_of_every_architecture_are_the_documented_ones():
     names = ("max_source_positions", "max_target_positions", "tokens_per_sample")
     limits, counts = {**dict.fromkeys(names, 64), "add_bos_token": False, "tpu": False}, {}
     sizes = documented_sizes()
-    extra = set(sizes) - {*ARCHITECTURES, *LANGUAGE_MODELS}
-    assert not extra, f"docs/models.md has rows of architectures that are not registered: {extra}"
+    assert set(sizes) == {*ARCHITECTURES, *LANGUAGE_MODELS}
     for arch, (layers, width, ffn, heads) in sizes.items():
         dropout, others = DROPOUT.get(arch, (0.1, 0.0))
         with torch.device("meta"):
@@ -396,5 +364,3 @@ def test_full_context_alignment_is_refused_by_a_patterned_decoder():
     encoder_out, prefix = model.encoder(torch.tensor([[5, 6, 2]])), torch.tensor([[2, 5]])
     with pytest.raises(ValueError, match="full_context_alignment"):
         model.decoder(prefix, encoder_out=encoder_out, full_context_alignment=True)
-    with pytest.raises(ValueError, match="full_context_alignment"):
-        model.decoder.extract_features(prefix, encoder_out, None, True)

@@ -173,7 +173,6 @@ def test_refusals(files, capsys):
     write(files / "long", "0-0", "0-0", "0-0")
     refused = {
         "ours --source text": "--target",
-        "ours --gold short": "has 1 lines, but there are 3 sentences",
         "long --source text --target text": "long, line 3: link 0-0",
         "ours short": "short has 1 lines, but ours has 3",
     }

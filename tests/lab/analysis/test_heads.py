@@ -130,20 +130,15 @@ def test_differences_are_means_over_pairs(name, kind):
 
 
 def test_command(in_data, analyse, capsys):
-    analyse(
-        "heads",
-        *("M=mma.pt", "H=hysan.pt", "L=lstm.pt"),
-        *("--write", "heads.json", "--write", "heads.pdf"),
-    )
+    analyse("heads", "H=hysan.pt", "L=lstm.pt", "--write", "heads.json", "--write", "heads.pdf")
     said = capsys.readouterr()
-    assert "L: no encoder attention" in said.err
-    written = json.loads((in_data / "heads.json").read_text())
+    assert "H (transformer_hysan; " in said.out and "L: no encoder attention" in said.err
+    hysan, lstm = json.loads((in_data / "heads.json").read_text())["models"]
+    assert (hysan["name"], lstm["name"]) == ("H", "L")
     # A row is the mean of the heads with one pattern.
-    branch = written["models"][1]["heads"][:4]
+    branch = hysan["heads"][:4]
     assert f"{np.mean([head['distance'] for head in branch]):.3f}" in said.out
-    assert [model["name"] for model in written["models"]] == ["M", "H", "L"]
-    lstm = written["models"][2]["heads"]
-    assert [(row["kind"], row["distance"]) for row in lstm] == [("cross", None)]
+    assert [(row["kind"], row["distance"]) for row in lstm["heads"]] == [("cross", None)]
     # Three subwords, one and five, and the end symbols.
     assert branch[0]["queries"] == 12
     assert (in_data / "heads.pdf").read_bytes().startswith(b"%PDF")
@@ -165,23 +160,18 @@ def test_refusals(refuses):
     refuses("heads", refused)
 
 
-def model_with(distances, name="m", kind="encoder"):
-    """A model with a layer for each list of distances, a number for each head."""
+def model_with(name, *distances):
+    """A model with a layer of heads at these distances."""
+    same = {"kind": "encoder", "layer": 1, "branch": "global", "pattern": "global"}
     heads = [
-        {
-            **{"kind": kind, "layer": layer, "branch": "global", "pattern": "global"},
-            **{"head": head, "distance": distance, "relative_entropy": 0.5},
-        }
-        for layer, numbers in enumerate(distances, start=1)
-        for head, distance in enumerate(numbers, start=1)
+        {**same, "head": head, "distance": distance, "relative_entropy": 0.5}
+        for head, distance in enumerate(distances, start=1)
     ]
     return ModelHeads(name, "", heads, [])
 
 
 def test_figures_have_one_scale_for_all_models():
-    near, far = model_with([[1.0, 2.0]], "near"), model_with([[4.0, 8.0]], "far")
+    near, far = model_with("near", 1.0, 2.0), model_with("far", 4.0, 8.0)
     ends = [axes.images[0].get_clim() for axes in draw([near, far]).axes if axes.images]
     assert ends == [(0, 8), (0, 1), (0, 8), (0, 1)]
     assert draw([near]).axes[0].images[0].get_clim() == (0, 2)
-    without = draw([model_with([[None, None]], kind="cross")])
-    assert [len(axes.images) for axes in without.axes[:3]] == [0, 1, 0]

@@ -13,6 +13,8 @@ from refusals import check_refusals
 from fairseq_hybrid_attn.lab.probing.tasks import TASKS, read_task
 
 main = runpy.run_path(str(Path(__file__).parents[3] / "examples/probing/make_tasks.py"))["main"]
+#: Tokens of each class of lengths, from the description beside the published files.
+LENGTHS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))
 OPTIONS = "--sizes 400 50 60 --words 8 --first-rank 41".split()
 VOCABULARY = [a + b + c for a in "bdfgklmnpr" for b in ("a", "e", "o") for c in ("st", "nd", "x")]
 
@@ -57,15 +59,9 @@ def test_made_files_are_task_files_with_classes_of_equal_size(generated):
         # No sentence twice, not even with other case or order of words.
         words = [tuple(sorted(sentence.lower().split())) for sentence in file.sentences]
         assert len(set(words)) == len(words)
-        assert {len(sentence.split()) for sentence in file.sentences} <= set(range(5, 29))
-
-
-def test_made_lengths(generated):
-    """As the description beside the published files says."""
-    lengths = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))
-    for _, label, sentence in lines_of(generated, "out/sentence_length.txt"):
-        least, most = lengths[int(label)]
-        assert least <= len(sentence.split()) <= most
+        for label, sentence in zip(file.labels, file.sentences, strict=True):
+            least, most = LENGTHS[int(label)] if name == "SentLen" else (5, 28)
+            assert least <= len(sentence.split()) <= most
 
 
 def test_made_words_occur_once_and_alone(generated):

@@ -98,6 +98,8 @@ def whole(data):
     """A report with all parts: its JSON and its page."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(data)
+        # The same program, without the seconds that it takes to start.
+        patch.setattr(translating, "run_program", lambda words, log: cli.run(*words, cwd=data))
         command(
             f"report {TWO} {TEXT} --device cpu --maps 1,2,4 --probing mma=mma.probing.json "
             "--probing gate1=gate1.probing.json --write whole.html --write whole.json"
@@ -369,9 +371,6 @@ def test_sentences_worth_reading():
         assert values == [list(worst), list(best)]
 
 
-# -- What is found -----------------------------------------------------------------------------
-
-
 WORDS = {"subwords": "subword-nmt", "tokenizer": "none"}
 
 
@@ -398,9 +397,6 @@ def test_a_log_of_another_kind_costs_the_curves_alone(in_data, tmp_path, capsys)
         found.log.write_text(text)
         assert curves_of("mma", found) == []
         assert f"no learning curves: {found.log}" in capsys.readouterr().err
-
-
-# -- Runs and mistakes -------------------------------------------------------------------------
 
 
 FOR_MODEL = ("bin/dict.de.txt", "bin/dict.en.txt", "subwords/subwords.codes")

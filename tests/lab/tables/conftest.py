@@ -39,12 +39,6 @@ TABLES = {
         },
         "rows": ROWS,
     },
-    "toy/other.yaml": {
-        "title": "A row called as the baseline of another table",
-        "baseline": "toy/table1/plain",
-        "columns": {"bleu": {}},
-        "rows": {"plain": ROWS["ours"]},
-    },
     "toy/gates.yaml": {
         "title": "Toy gates",
         "baseline": "plain",

@@ -52,32 +52,23 @@ def test_a_dry_run_shows_all_and_ends_with_an_error(made, capsys):
     made.hybrid("reproduce", "toy/table1", "plain", "mixed", "--dry-run", "--device", "cpu")
 
 
-def test_a_table_with_bad_rows_is_printed(made):
-    made.finish(made.run("plain"), worse(REFERENCES, 0.2, "plain"))
-    cells = made.cells("toy/table1")
-    assert float(cells["plain", "bleu"]["ours"]) > 0
-    for name in ("kind", "circle", "recipe"):
-        assert cells[name, "bleu"]["ours"] == "", name
-
-
-def test_a_damaged_result_is_a_line(made, capsys):
+def test_a_table_with_bad_rows_or_a_damaged_result_is_printed(made):
     for row in ("plain", "mixed"):
         made.finish(made.run(row), worse(REFERENCES, 0.2, row))
     path = made.run("mixed").folder.result
     whole = json.loads(path.read_text())
-    score = {"value": "high", "signature": "s"}
     for content, told in (
-        (json.dumps(whole)[:100], "cannot be read"),
-        ("[]", r"not a result; delete it: \[\]: use a mapping"),
-        ({**whole, "scores": {"bleu": score}}, "scores: bleu: value: high: use a number"),
-        ({**whole, "scores": {"bleu": {**score, "value": 1}}, "updates": "9"}, "updates: 9: use"),
-        ({**whole, "curve": [{"updates": 1, "scores": 5}]}, "curve: no. 1: scores: 5: use a m"),
+        (json.dumps(whole)[:100], "result.json"),
+        ("[]", "result.json"),
+        (json.dumps({**whole, "scores": {"bleu": {"value": "high"}}}), "scores: bleu"),
+        (json.dumps({**whole, "curve": [{"updates": 1, "scores": 5}]}), "curve: no. 1: scores: 5"),
     ):
-        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        path.write_text(content)
         able, faults = made.plan(seeds=(1,)).check(Devices("cpu"))
         assert "plain" in {run.cell.row for run, _ in able}
         (fault,) = [fault for fault in faults if str(path) in fault]
-        assert re.search(told, fault), fault
-        assert made.cells("toy/table1")["plain", "bleu"]["ours"]
-    shown = made.hybrid("runs")
-    assert str(path) in shown and "plain" in shown
+        assert told in fault
+        cells = made.cells("toy/table1")
+        assert float(cells["plain", "bleu"]["ours"]) > 0
+        for name in ("kind", "circle", "recipe", "mixed"):
+            assert cells[name, "bleu"]["ours"] == "", name

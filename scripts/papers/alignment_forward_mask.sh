@@ -25,7 +25,6 @@ PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[
     --unnormalized --max-tokens 12000 --required-batch-size-multiple 1 >"$SAVE/tmp"; mv "$SAVE/tmp" "$SAVE/gen"; }
 [[ -e $SAVE/gold.align ]] || fairseq-hybrid align "$SAVE/model.pt" --user-dir "$PLUGIN" --data "$CORPUS" \
     --source "$CORPUS/gold/subwords.en" --target "$CORPUS/gold/subwords.zh" --layer last --head last \
-    --gold "$CORPUS/gold/links" --gold-base 0 --output "$SAVE/gold.align" --write "$SAVE/alignment.json"
+    --gold "$CORPUS/gold/links" --gold-base 0 --output "$SAVE/gold.align"
 fairseq-hybrid score --generated "$SAVE/gen" --reference "$CORPUS/raw/test.zh" --target-lang zh --subwords subword-nmt \
-    --tokenizer jieba --scores bleu,word_bleu --test-sets "$CORPUS/raw/tests.json" --write "$SAVE/score.json" \
-    --hypotheses-out "$SAVE/test.txt"
+    --tokenizer jieba --scores bleu,word_bleu --test-sets "$CORPUS/raw/tests.json" --hypotheses-out "$SAVE/test.txt"

@@ -26,4 +26,4 @@ PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[
     --task translation_gnmt --beam 4 --gnmt-lenpen 0.6 --max-len-a 1 --max-len-b 49 --max-tokens 12000 \
     --required-batch-size-multiple 1 >"$SAVE/tmp"; mv "$SAVE/tmp" "$SAVE/gen"; }
 fairseq-hybrid score --generated "$SAVE/gen" --reference "$CORPUS/raw/test.de" --target-lang de --subwords subword-nmt \
-    --tokenizer moses --scores bleu,nist_bleu --write "$SAVE/score.json" --hypotheses-out "$SAVE/test.txt"
+    --tokenizer moses --scores bleu,nist_bleu --hypotheses-out "$SAVE/test.txt"

@@ -21,5 +21,4 @@ PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[
 [[ -e $SAVE/gen ]] || { fairseq-generate "$CORPUS/bin" --user-dir "$PLUGIN" --path "$SAVE/model.pt" --beam 5 \
     --lenpen 1 --max-tokens 12000 --required-batch-size-multiple 1 >"$SAVE/tmp"; mv "$SAVE/tmp" "$SAVE/gen"; }
 fairseq-hybrid score --generated "$SAVE/gen" --reference "$CORPUS/raw/test.en" --target-lang en --subwords subword-nmt \
-    --tokenizer moses --scores bleu,tokenised_bleu --lowercase --write "$SAVE/score.json" \
-    --hypotheses-out "$SAVE/test.txt"
+    --tokenizer moses --scores bleu,tokenised_bleu --lowercase --hypotheses-out "$SAVE/test.txt"

@@ -24,4 +24,4 @@ PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[
     --lenpen 1 --max-tokens 12000 --required-batch-size-multiple 1 >"$SAVE/tmp"; mv "$SAVE/tmp" "$SAVE/gen"; }
 fairseq-hybrid score --generated "$SAVE/gen" --reference "$CORPUS/raw/test.de" --target-lang de --subwords subword-nmt \
     --tokenizer given --scores bleu,given_bleu --test-sets "$CORPUS/raw/tests.json" --lowercase \
-    --write "$SAVE/score.json" --hypotheses-out "$SAVE/test.txt"
+    --hypotheses-out "$SAVE/test.txt"

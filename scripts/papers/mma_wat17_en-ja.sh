@@ -19,5 +19,4 @@ PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[
 [[ -e $SAVE/gen ]] || { fairseq-generate "$CORPUS/bin" --user-dir "$PLUGIN" --path "$SAVE/model.pt" --beam 5 \
     --lenpen 1 --max-tokens 12000 --required-batch-size-multiple 1 >"$SAVE/tmp"; mv "$SAVE/tmp" "$SAVE/gen"; }
 fairseq-hybrid score --generated "$SAVE/gen" --reference "$CORPUS/raw/test.ja" --target-lang ja \
-    --subwords sentencepiece --tokenizer none --scores bleu,wat_bleu --write "$SAVE/score.json" \
-    --hypotheses-out "$SAVE/test.txt"
+    --subwords sentencepiece --tokenizer none --scores bleu,wat_bleu --hypotheses-out "$SAVE/test.txt"

@@ -41,7 +41,7 @@ _NO_POSITIONS = {"no-encoder-positions": True, "no-decoder-positions": True}
 _LEFT_OUT = {
     "fairseq-train": "source-lang target-lang tensorboard-logdir log-format log-interval",
     "fairseq-generate": "source-lang target-lang gen-subset results-path",
-    "fairseq-hybrid": "json by-sentence table max-tokens",
+    "fairseq-hybrid": "write table max-tokens",
 }
 #: A word of a command that the shell replaces.
 _REPLACED = re.compile(r"\$(CORPUS|SAVE|TEXT|DATA|PLUGIN|SEED|GPUS|\(\(\d+ / GPUS\)\))(/[\w./-]+)?")

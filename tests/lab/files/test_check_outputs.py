@@ -4,7 +4,7 @@ import os
 
 from refusals import check_refusals
 
-from fairseq_hybrid_attn.lab.files.writing import check_outputs
+from fairseq_hybrid_attn.lab.files.writing import check_outputs, check_written
 
 
 def test_outputs_overwrite_no_input_and_can_be_written(tmp_path, monkeypatch):
@@ -31,3 +31,14 @@ def test_outputs_overwrite_no_input_and_can_be_written(tmp_path, monkeypatch):
     }
     check_refusals(cases.items(), check)
     assert (tmp_path / "read").read_text() == "kept" and not list((tmp_path / "other").iterdir())
+
+
+def test_the_ending_of_a_name_says_what_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def check(names):
+        check_written([tmp_path / name for name in names.split()], ("data", "figure"), [])
+
+    check("x.JSON y.svg")
+    cases = {"x.md": r"x\.md: .*\.json, \.png", "x": "--write", "x.json x.json": "writes there too"}
+    check_refusals(cases.items(), check)

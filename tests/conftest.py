@@ -42,10 +42,11 @@ def no_preprocess(monkeypatch):
     skip_preprocess(monkeypatch)
 
 
-#: Files of minutes.  They come first, so that no worker is left alone with one at the end.
-LONG = "train_command reproduce trained_tables attention learning".split()
-LONG += "prepare_again training extending cluster_jobs slurm script".split()
+#: Files of minutes, the longest first, so that no worker is left alone with one at the end.
+LONG = "slurm extending compiled reproduce train_command learning check_gpu script".split()
+LONG += "trained_tables attention prepare_again training cluster_jobs benchmarks".split()
 
 
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: item.path.stem.removeprefix("test_") not in LONG)
+    rank = {name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(item.path.stem.removeprefix("test_"), len(LONG)))

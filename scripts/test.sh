@@ -6,10 +6,10 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
     cat <<'HELP'
-scripts/test.sh: linter, formatter, types and tests, in about three minutes on two cores.
+scripts/test.sh: linter, formatter, types and tests, in about five minutes on two cores.
 
   scripts/test.sh              the checks to run before a commit
-  scripts/test.sh --all        also the slow tests, in about eleven minutes
+  scripts/test.sh --all        also the slow tests, in about seventeen minutes
   scripts/test.sh ARGUMENT...  pytest with these arguments, including slow tests, for example
                                scripts/test.sh tests/plugin/attention -k gate
 

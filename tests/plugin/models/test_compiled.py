@@ -19,7 +19,7 @@ FAST = "hysan-gated"
 #: The layers of the others are those of one of these, or their parts are.
 SLOW = CONFIGURATIONS.keys() - {
     *(FAST, "mma-nopos", "future-only", "past-only", "lstm-on-top-prenorm"),
-    *("hysan-prenorm", "gate-concat", "gate-local"),
+    *("gate-concat", "gate-local"),
 }
 
 

@@ -210,7 +210,7 @@ larger models: compare signs, and sizes with care.
 | recipe | Transformer-Tiny's published recipe, Multi30k, English to German, two seeds |
 | small size | that recipe at HySAN's small size (width 256), two seeds |
 | Japanese | small_parallel_enja, Japanese to English, to the end of training, up to three seeds |
-| German | Tatoeba and Europarl, German to English, likewise, Tatoeba's sentences, two seeds |
+| German | German to English, 10,000 updates, on Tatoeba's sentences, up to two seeds |
 | alignment | Europarl and Tatoeba, 100 hand-aligned sentences, one seed |
 | e1 | HySAN's main model: branches global, past, future and five tokens to each side |
 | alone | heads of this kind, and no others, beside the global head |

@@ -131,8 +131,8 @@ class PlannedModel:
             faults.add(
                 "--cross-self-attention",
                 True,
-                "the patterns of this decoder's self-attention are defined over the target "
-                "alone; leave the flag out",
+                "patterns, noise and relative positions of the decoder's self-attention are "
+                "defined over the target alone; leave the flag out",
             )
         faults.raise_if_any()
         plans.check(cfg, cls.__name__)
@@ -301,8 +301,8 @@ class PatternedDecoder(TransformerDecoderBase):
         """
         if full_context_alignment and self._planned:
             raise UserError(
-                "full_context_alignment: the patterns of this decoder see no future token; "
-                "use an architecture whose decoder is fairseq's own"
+                "full_context_alignment: this decoder's self-attention sees no future token; use "
+                "an architecture whose decoder is fairseq's own, without --relative-positions"
             )
         return super().extract_features(
             prev_output_tokens,
@@ -436,6 +436,7 @@ def check_stock_settings(cfg: TransformerConfig, faults: Faults) -> None:
             )
         elif (
             kind == ROTARY
+            and not getattr(cfg, f"no_{side}_positions", False)
             and part.attention_heads >= 1
             and part.embed_dim // part.attention_heads % 2
         ):

@@ -201,11 +201,15 @@ def encoder(model: nn.Module) -> str:
 
 
 def positions(model: nn.Module) -> str:
-    """Which sides of a model have no positional embedding; empty if neither could have one."""
-    sides = [side for side in ("encoder", "decoder") if hasattr(model, side)]
-    found = {side: getattr(getattr(model, side), "embed_positions", False) for side in sides}
-    found = {side: embedding for side, embedding in found.items() if embedding is not False}
-    without = [side for side, embedding in found.items() if embedding is None]
-    if not found:
+    """Which sides have no positional embedding, and what instead; empty if none could have one."""
+    sides = {name: getattr(model, name, None) for name in ("encoder", "decoder")}
+    sides = {name: side for name, side in sides.items() if hasattr(side, "embed_positions")}
+    without: dict[str, list[str]] = {}
+    for name, side in sides.items():
+        if side.embed_positions is None:
+            kinds = (getattr(module, "relative_positions", None) for module in side.modules())
+            without.setdefault(next(filter(None, kinds), "no"), []).append(name)
+    if not sides:
         return ""
-    return f"no positions in the {' and '.join(without)}" if without else "with positions"
+    words = [f"{kind} positions in the {' and '.join(names)}" for kind, names in without.items()]
+    return ", ".join(words) or "with positions"

@@ -67,9 +67,11 @@ def parsed(program: str, *words: str) -> Namespace:
     _, unknown, rest = message.partition("unrecognized arguments: ")
     if unknown and (flag := rest.split()[0]) in POSITIONS:
         message = (
-            f"{flag} is of this package's models; fairseq's have --no-token-positional-embeddings, "
-            "and transformer_mma --head-patterns global is a Transformer with both"
+            f"{flag} is of this package's models, such as transformer_mma --head-patterns global, "
+            "a Transformer"
         )
+        if flag != "--relative-positions":
+            message += "; fairseq's own have --no-token-positional-embeddings"
     elif unknown:
         message += did_you_mean(rest.split()[0], parser._option_string_actions)
     raise UserError(f"{part}: {program}: {textwrap.shorten(message, 200)}")

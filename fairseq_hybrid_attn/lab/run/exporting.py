@@ -136,7 +136,9 @@ def beginning(trained: TrainedModel, state: dict, output: Path) -> list[str]:
     without = [side for side in ("encoder", "decoder") if flags.get(f"no-{side}-positions")]
     if flags.get("no-token-positional-embeddings"):
         without = ["encoder", "decoder"]
-    no_positions = f", without positional embeddings ({', '.join(without)})" * bool(without)
+    kind = flags.get("relative-positions")
+    positions = f", with {kind} positions" * bool(kind)
+    positions += f", without positions ({', '.join(without)})" * bool(without)
     kind = about.tokenizer[about.source]
     taken = f"Lines are text, which is split into words by `{kind}`."
     if kind == "given":
@@ -146,7 +148,7 @@ def beginning(trained: TrainedModel, state: dict, output: Path) -> list[str]:
     return [
         *(f"# {output.name}: {about.source} to {about.target}", ""),
         f"`{architecture(state)}`, {parameters:,} parameters in half precision, trained on",
-        f"{pairs}{about.corpus}{no_positions}.",
+        f"{pairs}{about.corpus}{positions}.",
         f"Its flags are in `{BEGUN}`, the treatment of the text in `{MANIFEST}`.",
         *("", f"    fairseq-hybrid translate {_shown(output)} < text.{about.source}", ""),
         *(taken, ""),

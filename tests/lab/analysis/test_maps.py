@@ -28,6 +28,7 @@ from fairseq_hybrid_attn.lab.models.attentions import (
     Layer,
     LayerAttention,
 )
+from fairseq_hybrid_attn.lab.models.on_text import positions
 from fairseq_hybrid_attn.patterns import GLOBAL, PAST
 
 
@@ -292,6 +293,16 @@ def test_a_sentence_that_one_model_cannot_take(in_data, analyse, capsys):
         *(f"sentence2.{what}" for what in ("encoder.model1", "encoder.model2", "compare")),
     }
     assert {path.suffix for path in Path("two").iterdir()} == {".png", ".pdf"}
+
+
+def test_positions_are_told():
+    def told(**settings):
+        return positions(build_tiny("mma", **settings))
+
+    assert told() == "with positions"
+    assert told(relative_positions="rotary") == "rotary positions in the encoder and decoder"
+    one = told(relative_positions="alibi", no_encoder_positions=True)
+    assert one == "no positions in the encoder, alibi positions in the decoder"
 
 
 def test_a_missing_sentence_in_a_browser(in_data, analyse, browser):

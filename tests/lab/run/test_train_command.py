@@ -194,6 +194,7 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
             (f"{mine} transformer_mma -- --lr -0.001", "lr: -0.001: use a rate above 0"),
             (f"{mine} transformer_mma -- --warmup-update 3", "did you mean --warmup-updates"),
             (f"{mine} transformer -- --no-encoder-positions", "--no-token-positional-embeddings"),
+            (f"{mine} transformer -- --relative-positions alibi", "--head-patterns global, a Tran"),
             (f"{mine} transformer_mma -- --fp16", "fp16 follows from --precision"),
             (f"{mine} transformer_mma -- --warmup-updates 20 --max-update 20", "-updates 2$"),
             (f"{mine} transformer_mma -- --max-tokens 20", "or --tokens"),

@@ -109,12 +109,18 @@ def test_weights_are_those_of_a_loop(name, kind):
 @pytest.mark.parametrize("name", PLANS)
 def test_all_ways_and_their_gradients_agree(name, kind):
     module, (x, padding) = attention(PLANS[name], kind), padded()
+
+    def loss(given):
+        record = module.attend(given, padding, need_weights=False, need_branches=False)
+        return (record.output * ~padding.t().unsqueeze(2)).sin().sum()
+
     found = []
     for way in (reference, sdpa, compute):
         module.compute, given = way, x.clone().requires_grad_()
-        record = module.attend(given, padding, need_weights=False, need_branches=False)
-        learned = (record.output * ~padding.t().unsqueeze(2)).sin().sum()
-        found.append(torch.autograd.grad(learned, [given, *module.parameters()], allow_unused=True))
+        found.append(
+            torch.autograd.grad(loss(given), [given, *module.parameters()], allow_unused=True)
+        )
+    assert torch.autograd.gradcheck(loss, given, fast_mode=True)  # by finite differences
     for other in found[1:]:
         for gradient, expected in zip(other, found[0], strict=True):
             torch.testing.assert_close(gradient, expected, rtol=1e-12, atol=1e-12)
@@ -154,9 +160,10 @@ def test_slopes_are_those_of_the_paper():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_they_replace_embeddings_where_a_side_has_positions(kind):
+    odd = {"encoder_embed_dim": 12, "decoder_embed_dim": 16}  # three dimensions a head
     for off, sides in (
         ({}, {"encoder", "decoder"}),
-        ({"no_encoder_positions": True}, {"decoder"}),
+        ({"no_encoder_positions": True, **odd}, {"decoder"}),
         ({"no_decoder_positions": True}, {"encoder"}),
         ({"no_token_positional_embeddings": True}, set()),
     ):

@@ -35,6 +35,11 @@ WRONG = {
         ({"compile": True, "checkpoint_activations": True}, "--compile", "checkpoint-activations"),
         ({"relative_positions": "learned"}, "--relative-positions learned", "rotary"),
         ({"relative_positions": "rotary", "encoder_embed_dim": 20}, "--relative-pos", "rotary"),
+        (
+            {"relative_positions": "rotary", "cross_self_attention": True},
+            "--cross-self-attention",
+            "relative positions",
+        ),
     ],
     "transformer_hybrid_gate": [
         ({"hybrid_fusion": "add"}, "--hybrid-fusion add", "concat"),

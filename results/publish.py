@@ -175,7 +175,7 @@ def _row(claim: Claim, set_ups: list[str]) -> list[str]:
     cells: dict[str, list[str]] = {}
     for table in (*claim.before, *claim.after):
         found, symbol = judge(claim, table)
-        mark = r"\*" * (table in claim.after)
+        mark = r"\*" * (table in claim.after) + "¹" * bool(found and len(found.by_seed) == 1)
         shown = f"{found.text()} {symbol}" if found else "not run"
         if found and symbol and min(abs(found.low), abs(found.high)) < CLOSE:
             shown += "≈"
@@ -197,20 +197,20 @@ larger models: compare signs, and sizes with care.
 
 | symbol | meaning |
 |---|---|
-| ± | half the 95 % interval, over seeds and sentences together |
+| ± | half the 95 % interval, over seeds and sentences together; of one seed (¹), over sentences |
 | ✓ | held: the whole interval is above zero |
 | ✗ | did not hold: the whole interval is below zero |
 | ~ | not decided: neither |
 | ≈ | close: an end of the interval is within {CLOSE} of zero |
-| * | the claim was written after the first results of these runs, or of the same systems |
+| * | written after the first results of these runs, or of the same systems on the same text |
 
 | word | meaning |
 |---|---|
 | short | short training on Multi30k, German to English: 1,200 updates, up to three seeds |
 | recipe | Transformer-Tiny's published recipe, Multi30k, English to German, two seeds |
 | small size | that recipe at HySAN's small size (width 256), two seeds |
-| Japanese | small_parallel_enja, Japanese to English, to the end of training, up to three seeds |
-| German | German to English, 10,000 updates, on Tatoeba's sentences, up to two seeds |
+| Japanese | small_parallel_enja, Japanese to English, 5,000 updates, up to three seeds |
+| German | German to English, 10,000 updates, on Tatoeba's sentences unless said, one seed |
 | alignment | Europarl and Tatoeba, 100 hand-aligned sentences, one seed |
 | e1 | HySAN's main model: branches global, past, future and five tokens to each side |
 | alone | heads of this kind, and no others, beside the global head |

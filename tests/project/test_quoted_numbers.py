@@ -111,15 +111,20 @@ def test_the_tally_is_that_of_the_claims():
         (RESULTS / "claims.md").read_text(),
         re.MULTILINE | re.DOTALL,
     )
-    late = [len(re.findall(rf"{mark}≈?\\\*", "".join(papers))) for mark in "✓✗"]
+    late, alone = (
+        [len(re.findall(rf"{verdict}≈?{mark}", "".join(papers))) for verdict in "✓✗"]
+        for mark in (r"\\\*", r"(?:\\\*)?¹")
+    )
     told = re.search(
-        r"(\d+) in all, (\d+) held, (\d+) did not.*?marks the (\d+), of (\d+) that were.*?: "
+        r"(\d+) in all, (\d+) held \((\d+) of one seed\), (\d+) did not \((\d+)\).*?"
+        r"marks the (\d+), of (\d+)\s+that were.*?: "
         r"(\d+) of the \d+ that held, (\d+) of the",
         (ROOT / "RESULTS.md").read_text(),
         re.DOTALL,
     )
     run = sum(totals[:3])
-    expected = [sum(totals[:4]), *totals[:2], totals[4], run, *late]
+    verdicts = [totals[0], alone[0], totals[1], alone[1]]
+    expected = [sum(totals[:4]), *verdicts, totals[4], run, *late]
     assert list(map(int, told.groups())) == expected
 
 

@@ -75,9 +75,10 @@ def test_a_claim_holds_if_its_whole_interval_does(monkeypatch):
 @pytest.mark.parametrize("center, shown", [(0.51, "✓≈"), (-0.51, "✗≈"), (0.49, "~≈"), (0.53, "✓")])
 def test_a_verdict_within_a_hair_of_zero_is_marked(center, shown, monkeypatch):
     claim = publish.Claim("x", (("a", "b"),), (("c", "d"),), before=("positions",))
-    found = Estimate(center, {1: center}, 0.5)
-    monkeypatch.setattr(publish, "total", lambda *_: found)
-    assert publish._row(claim, ["short"])[3] == f"{center:.2f} ± 0.50 {shown}"
+    for seeds, mark in (((1,), "¹"), ((1, 2), "")):  # of one seed or more
+        found = Estimate(center, dict.fromkeys(seeds, center), 0.5)
+        monkeypatch.setattr(publish, "total", lambda *_, found=found: found)
+        assert publish._row(claim, ["short"])[3] == f"{center:.2f} ± 0.50 {shown}{mark}"
 
 
 def test_runs_are_copied_without_local_paths(made):

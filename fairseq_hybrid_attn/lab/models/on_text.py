@@ -202,8 +202,11 @@ def encoder(model: nn.Module) -> str:
 
 def positions(model: nn.Module) -> str:
     """Which sides have no positional embedding, and what instead; empty if none could have one."""
-    sides = {name: getattr(model, name, None) for name in ("encoder", "decoder")}
-    sides = {name: side for name, side in sides.items() if hasattr(side, "embed_positions")}
+    sides: dict[str, nn.Module] = {
+        name: side
+        for name, side in model.named_children()
+        if name in ("encoder", "decoder") and hasattr(side, "embed_positions")
+    }
     without: dict[str, list[str]] = {}
     for name, side in sides.items():
         if side.embed_positions is None:

@@ -117,7 +117,7 @@ def test_the_tally_is_that_of_the_claims():
     )
     told = re.search(
         r"(\d+) in all, (\d+) held \((\d+) of one seed\), (\d+) did not \((\d+)\).*?"
-        r"marks the (\d+), of (\d+)\s+that were.*?: "
+        r"marks the (\d+), of (\d+) that\s+were.*?: "
         r"(\d+) of the \d+ that held, (\d+) of the",
         (ROOT / "RESULTS.md").read_text(),
         re.DOTALL,

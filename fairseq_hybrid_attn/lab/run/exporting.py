@@ -136,8 +136,8 @@ def beginning(trained: TrainedModel, state: dict, output: Path) -> list[str]:
     without = [side for side in ("encoder", "decoder") if flags.get(f"no-{side}-positions")]
     if flags.get("no-token-positional-embeddings"):
         without = ["encoder", "decoder"]
-    kind = flags.get("relative-positions")
-    positions = f", with {kind} positions" * bool(kind)
+    relative = flags.get("relative-positions")
+    positions = f", with {relative} positions" * bool(relative)
     positions += f", without positions ({', '.join(without)})" * bool(without)
     kind = about.tokenizer[about.source]
     taken = f"Lines are text, which is split into words by `{kind}`."

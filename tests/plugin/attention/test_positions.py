@@ -33,6 +33,10 @@ PLANS = {
     "query-gate": AttentionPlan.of_branches((GLOBAL, local(1)), QueryGate),
     "local-s": AttentionPlan(bias=partial(GaussianBias, predict_centre=True, window=None)),
 }
+CAUSAL = [AttentionPlan.of_heads((PAST, local_past(1), PAST, local_past(2)), H)] + [
+    AttentionPlan.of_branches((PAST, local_past(2)), fusion)
+    for fusion in (Sum, Concat, HiddenGate, QueryGate, partial(GatedSum, squeeze_ratio=4))
+]
 
 
 def attention(plan, kind, dtype=torch.float64):
@@ -143,9 +147,10 @@ def test_left_padding_changes_nothing(name, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_step_by_step_is_the_whole(kind):
+@pytest.mark.parametrize("plan", CAUSAL)
+def test_step_by_step_is_the_whole(plan, kind):
     """Positions go on where the cache ends, whatever is padding."""
-    module, (x, padding) = attention(PLANS["causal"], kind), padded()
+    module, (x, padding) = attention(plan, kind), padded()
     whole, cache = module.attend(x, padding), KeyValueCache()
     for first, last in ((0, 3), (3, 4), (4, 7)):
         step = module.attend(x[first:last], padding[:, first:last], cache).output

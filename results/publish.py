@@ -202,7 +202,8 @@ larger models: compare signs, and sizes with care.
 | ✗ | did not hold: the whole interval is below zero |
 | ~ | not decided: neither |
 | ≈ | close: an end of the interval is within {CLOSE} of zero |
-| * | written after the first results of these runs, or of the same systems on the same text |
+| * | written after the first results of these runs, or of the same systems on the same text or in \
+the [pilot](measurements/pilot.evidence.positions.json) |
 
 | word | meaning |
 |---|---|

@@ -313,7 +313,7 @@ _TABLES = {
     "recipe": ("tiny",),
     "small size": ("hysan_small",),
     "Japanese": ("japanese",),
-    "German": ("german",),
+    "Tatoeba": ("german",),
 }
 #: The dot plots: what is on the axis, and the terms of each system.
 PLOTS = {
